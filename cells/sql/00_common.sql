@@ -1,9 +1,9 @@
 /*
- * 00_common.sql: the schema, and which cell this database is.
+ * 00_common.sql: the schema, and the identity of this database as a cell.
  *
- * The extension is created in each cell and in each router.  A router has the
- * tables of gpucredit too, empty, for the types and signatures that come with
- * them.
+ * The extension is created in each cell and in each router. A router also has
+ * the tables of gpucredit, empty, for their types and for the signatures of
+ * the functions.
  */
 CREATE SCHEMA gpucredit_cells;
 COMMENT ON SCHEMA gpucredit_cells IS
@@ -12,8 +12,9 @@ COMMENT ON SCHEMA gpucredit_cells IS
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 /*
- * Where a cell is, and nothing about who connects, with which secret or file: a
- * router adds its own user, and would not if the text had one.
+ * Whether a text describes only where a cell is, and not as whom, with which
+ * password or with which file to connect: a router adds its own user, and the
+ * text must not override it.
  */
 CREATE FUNCTION gpucredit_cells.is_dsn(dsn text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -25,7 +26,10 @@ RETURN dsn ~ ('^(\s*(host|hostaddr|port|dbname|sslmode|sslrootcert|sslcrl|sslcrl
 COMMENT ON FUNCTION gpucredit_cells.is_dsn(text) IS
 'Internal: does the text say where a server is, as keyword=value without quotes, and no user, password, file of secrets or option of the session?';
 
-/* The number stands in every job, hold and bucket that the cell makes. */
+/*
+ * The cells. A cell's number is part of the number of every job, hold and
+ * bucket that the cell creates.
+ */
 CREATE TABLE gpucredit_cells.cell (
 	cell text COLLATE "C" NOT NULL,
 	number int NOT NULL,
@@ -34,7 +38,7 @@ CREATE TABLE gpucredit_cells.cell (
 	CONSTRAINT cell_pkey PRIMARY KEY (cell),
 	CONSTRAINT cell_number_key UNIQUE (number),
 	CONSTRAINT cell_number CHECK (number BETWEEN 0 AND 999),
-	/* PL/Proxy has one connection for cells of one text */
+	/* PL/Proxy uses one connection for all cells with the same text. */
 	CONSTRAINT cell_dsn_key UNIQUE (dsn),
 	CONSTRAINT cell_dsn CHECK (gpucredit_cells.is_dsn(dsn))
 );
@@ -47,8 +51,8 @@ COMMENT ON COLUMN gpucredit_cells.cell.dsn IS 'How to connect: host, port and db
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.cell', '');
 
 /*
- * One row in a cell, none in a router.  No foreign key: a parallel restore loads
- * tables in any order.
+ * The name of this cell: one row in a cell, none in a router. There is no
+ * foreign key, because a parallel restore loads tables in any order.
  */
 CREATE TABLE gpucredit_cells.self (
 	cell text COLLATE "C" NOT NULL

@@ -1,7 +1,7 @@
 /*
  * 01_home.sql: the organisations whose home this cell is.
  *
- * The cell decides by its own row of resident, never by what a router says.
+ * The cell decides by its own row of resident, never by what a router claims.
  * A guest is an organisation that spends leased credit here.
  */
 CREATE TABLE gpucredit_cells.resident (
@@ -60,9 +60,9 @@ COMMENT ON FUNCTION gpucredit_cells.admit(text, bigint) IS
 'Internal: this cell is the organisation''s home from now on.';
 
 /*
- * It leaves out sums and records that upkeep writes for any organisation, and
- * what a node's heartbeat or a pool's cycle writes about devices.  These
- * follow from guarded rows.
+ * Returns the tables that guard() protects. It omits sums and records that
+ * upkeep writes for any organisation, and what a node's heartbeat or a pool's
+ * cycle writes about devices; these depend on rows that are guarded.
  */
 CREATE FUNCTION gpucredit_cells.guarded_tables()
 RETURNS TABLE (relation regclass)
@@ -76,7 +76,7 @@ BEGIN ATOMIC
 		AND c.relkind = 'r' AND c.relpersistence = 'p'
 		AND c.relname NOT IN ('account_delta', 'account_total', 'spend_day', 'usage',
 			'accrued', 'fair_usage', 'denial', 'closing', 'audit', 'alert', 'event',
-			'event_pending',
+			'event_pending', 'kept_log', 'stored_file', 'job_file',
 			'node_cache', 'node_strike', 'eviction', 'reservation', 'claim', 'claim_gpu',
 			'attempt_gpu', 'attempt_watch', 'directive')
 	ORDER BY c.relname;
@@ -92,7 +92,8 @@ DECLARE
 	at gpucredit_cells.cell := gpucredit_cells.require_cell(join_cells.cell);
 BEGIN
 	IF NOT EXISTS (SELECT FROM gpucredit_cells.self s WHERE s.cell = at.cell) THEN
-		INSERT INTO gpucredit_cells.self VALUES (at.cell);	/* trigger: fit() */
+		/* fires the trigger that calls fit() */
+		INSERT INTO gpucredit_cells.self VALUES (at.cell);
 		INSERT INTO gpucredit_cells.resident
 		SELECT DISTINCT a.org, 0, 'home' FROM gpucredit.account a;
 	END IF;

@@ -1,9 +1,9 @@
 /*
- * 02_directory.sql: where each organisation, pool and node is.
+ * 02_directory.sql: which cell has each organisation, pool and node.
  *
- * Routers keep it, cells have a copy of table cell.  One router writes, the
- * others subscribe to its publication.  Every change has a key; the same call
- * again changes nothing.
+ * Routers keep this directory; cells have a copy of table cell. One router
+ * writes it, and the other routers subscribe to its publication. Every change
+ * has a key; repeating a call with the same key changes nothing.
  */
 CREATE TABLE gpucredit_cells.home (
 	org text COLLATE "C" NOT NULL,
@@ -45,11 +45,17 @@ COMMENT ON COLUMN gpucredit_cells.change.fingerprint IS 'A digest of function an
 COMMENT ON COLUMN gpucredit_cells.change.at IS 'When it was made.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.change', '');
 
-/* A sequence does not roll back, so no two attempts at a change have the same epoch. */
+/*
+ * A sequence is not rolled back, so no two attempts at a change have the same
+ * epoch.
+ */
 CREATE SEQUENCE gpucredit_cells.epoch_seq;
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.epoch_seq', '');
 
-/* True: the key is new.  False: the same change was made before. */
+/*
+ * Returns true if the key is new, and false if the same change was made
+ * before.
+ */
 CREATE FUNCTION gpucredit_cells.is_new_change(key text, VARIADIC arguments text[])
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -110,7 +116,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_cell(text) IS
 'Internal: the cell; UC703 where there is none.';
 
-/* Calls that change the directory follow one another. */
+/* Serializes the calls that change the directory. */
 CREATE FUNCTION gpucredit_cells.lock_directory() RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -175,8 +181,9 @@ COMMENT ON FUNCTION gpucredit_cells.set_location(text, text, text, text) IS
 Errors: UC703 no such cell; UC201 key reused; 22023; 23514 another kind.';
 
 /*
- * The cell learns it first.  An attempt that ends in between leaves the cell
- * at an epoch that no router passes on; the same call again mends that.
+ * Sets the home of an organisation, first in the cell. If an attempt fails in
+ * between, the cell has an epoch that no router uses; repeating the call
+ * corrects that.
  */
 CREATE FUNCTION gpucredit_cells.set_home(org text, cell text, key text)
 RETURNS bigint

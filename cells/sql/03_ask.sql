@@ -1,15 +1,17 @@
 /*
- * 03_ask.sql: how a cell or a router asks another cell.
+ * 03_ask.sql: calls from a cell or a router to another cell.
  *
- * A cell that hangs takes a connection or a statement and never answers, so
- * nobody waits without a limit.  Who gave up ends its connection, and the cell
- * ends what it did for it: client_connection_check_interval.
+ * A cell that hangs accepts a connection or a statement and never answers, so
+ * every call has a time limit. A caller that gives up closes its connection,
+ * and the cell cancels what it did for the call:
+ * client_connection_check_interval.
  */
 /*
- * A connection of dblink belongs to the session, which could use it after the
- * call that made it, also where that was cut.  So nobody but a superuser may
- * call dblink's functions in the database of a cell or router; this
- * extension's functions do so with their owner's rights.
+ * Returns the functions of dblink that PUBLIC may call. There must be none: a
+ * connection of dblink belongs to the session, which could use it after the
+ * call that opened it, even if that call was cancelled. Therefore nobody
+ * except a superuser may call dblink's functions in the database of a cell or
+ * router; this extension's functions call them with their owner's rights.
  */
 CREATE FUNCTION gpucredit_cells.open_dblink() RETURNS TABLE (function regprocedure)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -42,7 +44,10 @@ COMMENT ON FUNCTION gpucredit_cells.close_dblink() IS
 'Internal: takes the functions of dblink from PUBLIC.';
 SELECT gpucredit_cells.close_dblink();
 
-/* dblink is in whatever schema it was created. */
+/*
+ * Returns the qualified name of a function of dblink, which may be in any
+ * schema.
+ */
 CREATE FUNCTION gpucredit_cells.dblink(name text) RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -86,7 +91,7 @@ DECLARE
 	seconds CONSTANT int := greatest(2, ceil(extract(epoch FROM patience)));
 	over CONSTANT timestamptz := clock_timestamp() + make_interval(secs => seconds);
 BEGIN
-	/* the alarm is for servers whose dblink knows no timeout */
+	/* The alarm is needed for servers whose dblink has no timeout. */
 	PERFORM gpucredit_cells.set_alarm(seconds * 1000 + 500);
 	EXECUTE format('SELECT %s($1, $2)', gpucredit_cells.dblink('connect'))
 	USING link, format('%s user=%L application_name=gpucredit_cells'
@@ -215,9 +220,10 @@ COMMENT ON FUNCTION gpucredit_cells.ask_in_time(text, text, interval) IS
 'Internal: what a query says in another cell, unless it takes too long.';
 
 /*
- * As gpucredit_mover, which may do in a cell what set_home() and move_org()
- * need and is no superuser there.  The connection stays open for the session,
- * and the other side has as much patience with whom it asks.
+ * Runs a statement in a cell as gpucredit_mover, which may do there what
+ * set_home() and move_org() need, and is not a superuser. The connection stays
+ * open for the session, and the other cell applies the same time limit to the
+ * cells that it calls.
  */
 CREATE FUNCTION gpucredit_cells.ask(cell text, statement text,
 	patience interval DEFAULT gpucredit_cells.patience()) RETURNS text

@@ -1,14 +1,15 @@
 /*
- * 04_caller.sql: as whom a cell takes the calls of a router.
+ * 04_caller.sql: as whom a cell executes the calls of a router.
  *
- * A router connects as gpucredit_router, or as a login of its own that is a
- * member of it.  That role may do nothing but call act_as(), which names the
- * session's login and the role that it set, and then every call runs with that
- * role's rights, which the cell checks as for any session.
+ * A router connects as gpucredit_router, or as its own login that is a member
+ * of it. That role may only call act_as(), which names the session's login and
+ * the role that it has set. After that, every call runs with that role's
+ * rights, which the cell checks as for any session.
  *
- * A cell lets a login come through routers by GRANT login TO gpucredit_router.
- * So a router, and who breaks into its machine, can act as those logins and as
- * nobody else; act_as() refuses superusers, even if they are granted.
+ * A cell allows a login to come through routers by GRANT login TO
+ * gpucredit_router. So a router, or an attacker who controls its machine, can
+ * act as those logins and as nobody else; act_as() refuses superusers, even if
+ * they are granted.
  */
 DO $role$
 BEGIN
@@ -17,14 +18,14 @@ BEGIN
 		CREATE ROLE gpucredit_router NOLOGIN NOINHERIT;
 	END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
-	NULL;						/* another database was faster */
+	NULL;						/* another database has created it */
 END
 $role$;
 
 /*
  * The role as which the router that writes the directory, and a new home, call
- * a cell to give an organisation its home or to move it.  It administers
- * gpucredit, and is no superuser.
+ * a cell to set an organisation's home or to move it. It administers
+ * gpucredit, and is not a superuser.
  */
 DO $role$
 BEGIN
@@ -36,13 +37,13 @@ BEGIN
 		GRANT gpucredit_admin TO gpucredit_mover;
 	END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
-	NULL;						/* another database was faster */
+	NULL;						/* another database has created it */
 END
 $role$;
 
 /*
- * Roles that have more than gpucredit's own rights.  A member of one cannot
- * come through a router.
+ * Whether a login has more rights than gpucredit's own roles. Such a login
+ * cannot come through a router.
  */
 CREATE FUNCTION gpucredit_cells.is_mighty(login name) RETURNS boolean
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -59,7 +60,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.is_mighty(name) IS
 'Internal: is the role, or one that it is a member of, a superuser, or has it other rights that no router may lend?';
 
-/* Not SECURITY DEFINER: such a function cannot set the role. */
+/*
+ * Makes the connection act as a role. It is not SECURITY DEFINER, because such
+ * a function cannot set the role.
+ */
 CREATE FUNCTION gpucredit_cells.act_as(login text, role text) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp

@@ -2,13 +2,14 @@
  * 10_router.sql: gpucredit's functions in a router.
  *
  * make_router() replaces the body of each public function by one that finds
- * the cell and calls it there through PL/Proxy.  Names, arguments, defaults,
- * results, comments and grants stay as gpucredit made them.  A function that
- * PL/Proxy runs is in schema gpucredit_proxy, which no login may use.  Bodies
- * in PL/pgSQL call it through one of the same name in schema gpucredit_remote.
- * The cell takes the call as the session's own (04_caller.sql).
+ * the cell and calls the function there through PL/Proxy. Names, arguments,
+ * defaults, results, comments and grants stay as gpucredit created them. A
+ * function that PL/Proxy runs is in schema gpucredit_proxy, which no login may
+ * use. Bodies in PL/pgSQL call it through a function of the same name in
+ * schema gpucredit_remote.
  *
- * Each call is a transaction of its own in its cell.
+ * The cell executes the call as the session's role (04_caller.sql). Each call
+ * is a separate transaction in its cell.
  */
 CREATE FUNCTION gpucredit_cells.home_of(org text, OUT number int, OUT epoch bigint)
 LANGUAGE c STABLE PARALLEL UNSAFE COST 1
@@ -43,8 +44,8 @@ COMMENT ON FUNCTION gpucredit_cells.check_caller() IS
 'Router: refuses a call from inside a SECURITY DEFINER function (42501).';
 
 /*
- * Handle an error of a cell.  PL/Proxy puts text before the message, the
- * detail and the hint, which this function removes.  PL/Proxy also drops the
+ * Handles an error of a cell. PL/Proxy puts a prefix before the message, the
+ * detail and the hint, which this function removes. PL/Proxy also drops the
  * connection, and would warn the client about that in the next call.
  */
 CREATE FUNCTION gpucredit_cells.try_again(state text, message text,
@@ -56,12 +57,12 @@ AS $$
 DECLARE
 	is_remote CONSTANT boolean := message LIKE 'gpucredit\_proxy.%] REMOTE %';
 BEGIN
-	IF state = '57014' THEN		/* cancelled here */
+	IF state = '57014' THEN		/* cancelled in the router */
 		RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message;
 	END IF;
 	/*
-	 * A connection that the cell had closed came back as nobody; or a cancel
-	 * that was meant for an earlier statement came late.
+	 * The cell had closed the connection, so the new one has no role yet; or a
+	 * cancel of an earlier statement arrived late.
 	 */
 	IF tries < 3 AND is_remote AND (state = '42501' AND gpucredit_cells.was_introduced(number)
 		OR state = 'UC706' AND message LIKE 'gpucredit\_proxy.act\_as%')
@@ -75,7 +76,7 @@ BEGIN
 		BEGIN
 			PERFORM gpucredit_cells.reconnect(number);
 		EXCEPTION WHEN OTHERS THEN
-			NULL;				/* report the first error */
+			NULL;				/* the first error is reported instead */
 		END;
 	END IF;
 	IF (state = 'UC702' OR state = 'UC701' AND epoch IS NOT NULL) AND tries < 400 THEN
@@ -105,7 +106,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.try_again(text, text, text, text, int, bigint, int) IS
 'Router: waits where the organisation is moving or has moved, and counts; raises any other error as the cell did, and these after some 20 seconds; 08006 where the answer is lost.';
 
-/* A routed gpucredit function and its route. */
+/* The routed functions of gpucredit, and the route of each. */
 CREATE FUNCTION gpucredit_cells.routes()
 RETURNS TABLE (function regprocedure, route text, name text)
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -133,8 +134,8 @@ COMMENT ON FUNCTION gpucredit_cells.routes() IS
 'The public functions that depend on stored rows, and how a router sends each: by org, node, pool or to all cells; publisher is the first cell.';
 
 /*
- * How the rows of all cells become one answer: the select list, unless it is
- * the rows themselves.
+ * Returns the query that merges the rows of all cells into one result; its %s
+ * stands for those rows. Returns NULL if the rows are returned as they are.
  */
 CREATE FUNCTION gpucredit_cells.merging(name text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -146,7 +147,9 @@ BEGIN ATOMIC
 		WHEN name IN ('install_jobs', 'remove_jobs')
 		THEN 'SELECT pg_catalog.sum(r)::int FROM %s r'
 		WHEN name = 'audit_before' THEN 'SELECT pg_catalog.max(r) FROM %s r'
-		/* one space, unless a login's grants differ from cell to cell */
+		/*
+		 * It is one key space, unless a login's grants differ between cells.
+		 */
 		WHEN name = 'key_space'
 		THEN $m$SELECT pg_catalog.string_agg(DISTINCT r, ', ') FROM %s r$m$
 		WHEN name = 'place' THEN 'SELECT r.* FROM %s r'
@@ -170,8 +173,8 @@ COMMENT ON FUNCTION gpucredit_cells.merging(text) IS
 'Internal: the statement that makes one answer of the rows of all cells.';
 
 /*
- * What is selected of a function's rows: the columns that this router knows,
- * because those of a cell that was upgraded first may be more.
+ * Returns the columns to select from a function's rows: those that this router
+ * knows, because a cell that was upgraded first may return more.
  */
 CREATE FUNCTION gpucredit_cells.columns_of(type regtype) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -184,7 +187,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.columns_of(regtype) IS
 'Internal: the columns of a composite type; of another one, *.';
 
-/* The function by which a body in PL/pgSQL calls one that PL/Proxy runs. */
+/*
+ * Creates the function by which a body in PL/pgSQL calls one that PL/Proxy
+ * runs.
+ */
 CREATE FUNCTION gpucredit_cells.make_caller(name text, arguments text,
 	result text, in_all boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -200,7 +206,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.make_caller(text, text, text, boolean) IS
 'Internal: makes the function of schema gpucredit_remote that calls the one of the same name in gpucredit_proxy.';
 
-/* The function that PL/Proxy runs: in one cell, or in all. */
+/* Creates the function that PL/Proxy runs, in one cell or in all. */
 CREATE FUNCTION gpucredit_cells.make_remote(function regprocedure, name text,
 	in_all boolean, is_short boolean) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

@@ -1,8 +1,8 @@
 /*
- * 11_make_router.sql: the bodies that a router's functions have.
+ * 11_make_router.sql: the bodies of a router's functions.
  */
 
-/* The statements between BEGIN and EXCEPTION, by route. */
+/* Returns the statements between BEGIN and EXCEPTION, for each route. */
 CREATE FUNCTION gpucredit_cells.route_body(function regprocedure, route text,
 	name text) RETURNS text
 LANGUAGE plpgsql STABLE PARALLEL SAFE
@@ -66,7 +66,8 @@ BEGIN
 				' pg_catalog.array_agg(n) FROM pg_catalog.unnest($1) n GROUP BY 1'
 				' LOOP PERFORM gpucredit_remote.%I(gc_number, NULL, gc_nodes, $2); END LOOP; RETURN;',
 				name);
-		WHEN 'batch' THEN			/* most agents' are of one organisation */
+		WHEN 'batch' THEN			/* most agents' batches concern one
+									 * organisation */
 			RETURN 'PERFORM gpucredit_cells.check_caller();'
 				' IF $1 IS NULL OR pg_catalog.cardinality($1) = 0'
 				' OR NOT gpucredit_cells.same_length($1, $2, $3, $4, $5, $6) THEN'
@@ -109,11 +110,14 @@ BEGIN
 	EXECUTE 'DROP SCHEMA IF EXISTS gpucredit_remote CASCADE';
 	EXECUTE 'DROP SCHEMA IF EXISTS gpucredit_proxy CASCADE';
 	EXECUTE 'CREATE SCHEMA gpucredit_remote';
-	EXECUTE 'CREATE SCHEMA gpucredit_proxy';	/* for nobody but the extension */
+	EXECUTE 'CREATE SCHEMA gpucredit_proxy';	/* only the extension may use
+												 * it */
 	FOR r IN
 		SELECT c.*, q.proname,
 			CASE q.provolatile WHEN 's' THEN 'STABLE' ELSE 'VOLATILE' END AS volatility,
-			/* always to one home: in C (src/route.c) */
+			/*
+			 * a call that always goes to one home is routed in C (src/route.c)
+			 */
 			c.route = 'org' AND q.proargnames[1] = 'org'
 				AND NOT (q.proretset AND (q.pronargdefaults = q.pronargs
 					OR t.typtype <> 'c')) AS is_short,
@@ -168,7 +172,10 @@ BEGIN
 			gpucredit_cells.route_body(r.function, r.route, r.name));
 	END LOOP;
 
-	/* a plain select would return no rows instead of the error */
+	/*
+	 * A SELECT from a router's empty table would return no rows; without the
+	 * right it raises an error.
+	 */
 	EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit FROM %s', roles);
 	EXECUTE 'REVOKE ALL ON ALL ROUTINES IN SCHEMA gpucredit_remote, gpucredit_proxy FROM PUBLIC';
 	EXECUTE format('GRANT USAGE ON SCHEMA gpucredit_remote TO %s', roles);
@@ -178,7 +185,7 @@ BEGIN
 		' gpucredit_cells.location_of, gpucredit_cells.check_caller,'
 		' gpucredit_cells.reconnect, gpucredit_cells.was_introduced,'
 		' gpucredit_cells.try_again TO %s', roles);
-	/* of calls about nodes, and of batches */
+	/* Functions for calls about nodes, and for batches. */
 	GRANT EXECUTE ON FUNCTION gpucredit_cells.cell_of_node,
 		gpucredit_cells.cell_for_node, gpucredit_cells.visited,
 		gpucredit_cells.speaks_for, gpucredit_cells.same_length,
@@ -194,10 +201,10 @@ COMMENT ON FUNCTION gpucredit_cells.make_router() IS
 Result: how many functions there are. Errors: 55000 this database is a cell.';
 
 /*
- * The cluster of PL/Proxy: the cells by number, and the one mapping by which
- * the router connects to them.  It is for PUBLIC, so that it does not matter
- * which superuser owns the functions; without USAGE on the server nobody else
- * can use, see, make or change a mapping.
+ * Creates the cluster of PL/Proxy: the cells by number, and the single mapping
+ * by which the router connects to them. The mapping is for PUBLIC, so that it
+ * applies whichever superuser owns the functions; without USAGE on the server
+ * nobody else can use, see, create or change a mapping.
  */
 CREATE FUNCTION gpucredit_cells.make_server() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

@@ -1,8 +1,12 @@
 /*
- * 12_routed.sql: helpers of routers' functions for nodes, batches and metrics.
+ * 12_routed.sql: helpers of a router's functions for nodes, batches and
+ * metrics.
  */
 
-/* Nodes of a cell that still run attempts of an organisation that moved away. */
+/*
+ * Nodes of a cell that still run attempts of an organisation that has moved to
+ * another cell.
+ */
 CREATE TABLE gpucredit_cells.visit (
 	node text COLLATE "C" NOT NULL,
 	cell text COLLATE "C" NOT NULL,
@@ -25,7 +29,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.visited(text) IS
 'Router: the other cells that a node''s heartbeat goes to.';
 
-/* Of two answers for one attempt, that of its organisation's home counts. */
+/*
+ * Whether a cell's answer about an attempt counts: of two answers, that of the
+ * organisation's home does.
+ */
 CREATE FUNCTION gpucredit_cells.speaks_for(number int, org text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -46,7 +53,7 @@ COMMENT ON TABLE gpucredit_cells.guest_node IS
 COMMENT ON COLUMN gpucredit_cells.guest_node.node IS 'The node.';
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.guest_node', '');
 
-/* Asks the cells as the caller: a node is in one of them. */
+/* Asks all cells, as the caller, whether they have a node. */
 CREATE FUNCTION gpucredit_cells.has_node(node text) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
@@ -63,7 +70,7 @@ CREATE FUNCTION gpucredit_cells.cell_of_node(node text) RETURNS int
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 AS $$
 BEGIN
-	/* the first cell refuses a node that is nowhere */
+	/* If no cell has the node, the first cell refuses the call. */
 	RETURN coalesce((SELECT pg_catalog.min(r.number)
 		FROM gpucredit_remote.has_node($1) r WHERE r.is_there), 0);
 END
@@ -186,7 +193,10 @@ DECLARE
 	numbers int[];
 	epochs bigint[];
 BEGIN
-	/* The rows are many and of few organisations, so each home is looked up once. */
+	/*
+	 * The rows are many and belong to few organisations, so each home is
+	 * looked up once.
+	 */
 	SELECT pg_catalog.array_agg(o.org), pg_catalog.array_agg(h.number),
 		pg_catalog.array_agg(h.epoch)
 	INTO orgs, numbers, epochs

@@ -1,17 +1,21 @@
 /*
  * 20_lease.sql: credit that is held at home and spent in another cell.
  *
- * A lease has two ends.  At home an ordinary hold backs it, and lease_out has
- * how much of that is known to be spent or unused.  In the other cell, which
- * has the organisation as a guest, buckets are issued for it, and lease_in has
- * what that cell reported to home.  A report has cumulative sums, so the
- * latest one is enough: earlier ones may be lost, late or doubled.
+ * A lease has two ends. At home, an ordinary hold backs it, and lease_out has
+ * how much of the hold is known to be spent or unused. In the other cell,
+ * which has the organisation as a guest, buckets are issued for it, and
+ * lease_in has what that cell has reported to the home. A report has
+ * cumulative sums, so the latest one suffices: earlier ones may be lost, late
+ * or repeated.
  *
- * Home returns credit only after the other cell reported it as expired or
- * revoked.  So the hold outlives every job there, and no clock decides where
- * credit is.
+ * The home releases credit only after the other cell has reported it as
+ * expired or revoked. So the hold outlives every job there, and no clock
+ * decides where credit is.
  */
-/* The role as which a cell calls another one; the operator lets it log in. */
+/*
+ * The role as which a cell calls another one. The operator allows it to log
+ * in.
+ */
 DO $role$
 BEGIN
 	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles
@@ -19,7 +23,7 @@ BEGIN
 		CREATE ROLE gpucredit_peer NOLOGIN;
 	END IF;
 EXCEPTION WHEN duplicate_object OR unique_violation THEN
-	NULL;						/* another database was faster */
+	NULL;						/* another database has created it */
 END
 $role$;
 
@@ -48,7 +52,8 @@ CREATE TABLE gpucredit_cells.lease_out (
 	used_at timestamptz NOT NULL,
 	closed_at timestamptz,
 	written_off_at timestamptz,
-	working xid8,				/* of the transaction that may touch the hold */
+	working xid8,				/* id of the transaction that may change the
+								 * hold */
 	CONSTRAINT lease_out_pkey PRIMARY KEY (org, lease),
 	CONSTRAINT lease_out_status CHECK (status IN ('granted', 'denied'))
 );
@@ -143,7 +148,7 @@ COMMENT ON COLUMN gpucredit_cells.lease_policy.minimum IS 'It is topped up when 
 COMMENT ON COLUMN gpucredit_cells.lease_policy.target IS 'What it has after that.';
 COMMENT ON COLUMN gpucredit_cells.lease_policy.ttl IS 'How long each lease lasts; unused for so long, the account is idle.';
 
-/* Messages under way.  Only the newest of a kind matters. */
+/* Messages that are to be sent. Only the newest of each kind is kept. */
 CREATE TABLE gpucredit_cells.outbox (
 	cell text COLLATE "C" NOT NULL,
 	org text COLLATE "C" NOT NULL,
@@ -235,8 +240,8 @@ END
 $dump$;
 
 /*
- * The hold behind a lease is an ordinary one: without this trigger its owner
- * could release it and spend it here, too.
+ * Refuses changes of a hold behind a lease by its owner, who could otherwise
+ * release the hold and spend the credit here, too.
  */
 CREATE FUNCTION gpucredit_cells.refuse_leased() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -257,14 +262,14 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.refuse_leased() IS
 'Trigger: refuses to change a hold that stands behind a lease (UC711).';
 CREATE INDEX lease_out_hold ON gpucredit_cells.lease_out USING gin (holds);
-/* a job's hold never stands behind a lease */
+/* A job's hold never backs a lease. */
 CREATE TRIGGER cells_leased AFTER UPDATE ON gpucredit.hold FOR EACH ROW
 	WHEN (OLD.job IS NULL)
 	EXECUTE FUNCTION gpucredit_cells.refuse_leased();
 
 /*
- * A reserve that lacks credit reports how much home still has.  Only denials
- * write rows to denial, so no other call pays for it.
+ * Adds to a denial for lack of credit how much credit the home still has. Only
+ * denials write rows to table denial, so no other call is slowed down.
  */
 CREATE FUNCTION gpucredit_cells.report_home_credit() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -339,7 +344,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_peer(text) IS
 'Internal: raises UC712 unless there is such a cell, and it is not this one.';
 
-/* now() loads the library, which defines the setting. */
+/*
+ * Returns the allowed clock skew. The call of now() loads the library, which
+ * defines the setting.
+ */
 CREATE FUNCTION gpucredit_cells.clock_skew() RETURNS interval
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp

@@ -1,9 +1,9 @@
 /*
  * 21_lease_home.sql: the end of a lease at home.
  *
- * Locks: the lease's row, then those of the gpucredit calls that follow.
- * These use keys that nobody can guess and use up: the lease's row shows what
- * was done.
+ * Locks: the lease's row, then those of the calls of gpucredit that follow.
+ * These calls use random keys, which nobody can guess and use first; the
+ * lease's row records what was done.
  */
 CREATE TYPE gpucredit_cells.lease_result AS (lease uuid, status text,
 	reason text, amount numeric, expires_at timestamptz, replayed boolean);
@@ -21,7 +21,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.home_credit_of(text, text) IS
 'Internal: what an account could lease, for the cell that spends.';
 
-/* A grant that is sent again also has what home knows by now. */
+/*
+ * Posts a grant. A grant that is sent again also contains what the home knows
+ * by now.
+ */
 CREATE FUNCTION gpucredit_cells.post_grant(o gpucredit_cells.lease_out)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -63,7 +66,7 @@ BEGIN
 		lease.ttl > 4 * skew AND lease.ttl <= '3650 days',
 		'is no time that a lease lasts',
 		'Pass more than four times gpucredit.clock_skew, at most 3650 days.');
-	/* the hold ends with the lease's last report, not by the clock */
+	/* The hold ends with the lease's last report, not by the clock. */
 	asked := gpucredit_internal.hold_leased(lease.org, lease.account, lease.key, lease.amount,
 		lease.ttl + '36500 days');
 	IF asked.replayed THEN
@@ -96,7 +99,7 @@ BEGIN
 		FROM gpucredit_cells.lease_out o
 		WHERE o.cell = lease.cell AND o.org = lease.org
 			AND o.account = lease.account AND o.closed_at IS NULL),
-		made.made_at);			/* a renewal would not help */
+		made.made_at);			/* renewing the hold would not help */
 	made.report := 0;
 	made.spent := 0; made.returned := 0; made.captured := 0;
 	made.given_back := 0; made.held := 0; made.available := lease.amount;
@@ -141,7 +144,8 @@ Result: status granted, or denied with reason insufficient_credits, budget_excee
 Errors: UC001 no such account; UC201 key used with other arguments; UC202 rate limited; UC701 the home is elsewhere; UC712 no such cell, or this one; UC715 the organisation is a guest here; 22003; 22023.';
 
 /*
- * What home still holds for a lease, in its last hold; NULL: none is open.
+ * Returns what the home still holds for a lease, in its last hold, or NULL if
+ * none is open.
  */
 CREATE FUNCTION gpucredit_cells.held_for(o gpucredit_cells.lease_out)
 RETURNS numeric
@@ -156,8 +160,8 @@ COMMENT ON FUNCTION gpucredit_cells.held_for(gpucredit_cells.lease_out) IS
 'Internal: what home holds for a lease; NULL: its hold is closed, or it has none.';
 
 /*
- * Holds credit for a lease without an open hold: its cell was restored, or it
- * was written off.
+ * Opens a hold for a lease without one, because its cell was restored, or the
+ * lease was written off.
  */
 CREATE FUNCTION gpucredit_cells.back_lease(o gpucredit_cells.lease_out,
 	amount numeric) RETURNS bigint
@@ -182,7 +186,7 @@ COMMENT ON FUNCTION gpucredit_cells.back_lease(gpucredit_cells.lease_out,
 	numeric) IS
 'Internal: a new hold behind a lease; NULL: credit is lacking.';
 
-/* Captures spend that home did not know of. */
+/* Captures spending that the home did not know of. */
 CREATE FUNCTION gpucredit_cells.capture_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -196,7 +200,10 @@ DECLARE
 	result gpucredit.capture_result;
 BEGIN
 	IF there IS NOT NULL THEN
-		/* what was leased, then an overrun: budgets count them differently */
+		/*
+		 * First capture the leased credit, then an overrun, because budgets
+		 * count them differently.
+		 */
 		IF capture_lease.amount > there AND there > 0 THEN
 			PERFORM gpucredit.capture(o.org, o.holds[cardinality(o.holds)],
 				gen_random_uuid()::text, there, false);
@@ -228,7 +235,10 @@ COMMENT ON FUNCTION gpucredit_cells.capture_lease(gpucredit_cells.lease_out,
 	numeric) IS
 'Internal: captures what was spent of a lease; where no credit covers it yet, the lease stays as it is.';
 
-/* Refunds spend that was refunded there and has lapsed there since. */
+/*
+ * Refunds spending that was refunded in the other cell and has lapsed there
+ * since.
+ */
 CREATE FUNCTION gpucredit_cells.refund_lease(
 	INOUT o gpucredit_cells.lease_out, amount numeric)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -261,9 +271,9 @@ COMMENT ON FUNCTION gpucredit_cells.refund_lease(gpucredit_cells.lease_out,
 'Internal: refunds what a lease had captured.';
 
 /*
- * Applies a report: captures what was spent.  Of credit that can no longer be
- * spent there, it first refunds what was captured too much, then releases from
- * the hold.  The caller has locked the row.
+ * Applies a report: captures what was spent. For credit that can no longer be
+ * spent in the other cell, it first refunds what was captured too much, then
+ * releases from the hold. The caller has locked the row.
  */
 CREATE FUNCTION gpucredit_cells.apply_report(
 	INOUT o gpucredit_cells.lease_out)
@@ -328,7 +338,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.apply_report(gpucredit_cells.lease_out) IS
 'Internal: captures, refunds and releases what the last report of a lease says, and closes it after the last one.';
 
-/* A lease that only the other cell knows: this one was restored. */
+/*
+ * Adds a lease that only the other cell has, because this cell was restored.
+ */
 CREATE FUNCTION gpucredit_cells.adopt(m jsonb)
 RETURNS gpucredit_cells.lease_out
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -351,7 +363,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.adopt(jsonb) IS
 'Internal: a row for a lease that this cell granted before it was restored.';
 
-/* Takes the other cell's report of a lease, and answers with what is known here. */
+/*
+ * Handles the other cell's report of a lease, and returns what is known here.
+ */
 CREATE FUNCTION gpucredit_cells.accept_report(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -390,7 +404,10 @@ BEGIN
 				o.amount - o.returned, 'This cell did not know the lease, as it was restored, and lacks the credit for it.');
 		END IF;
 	ELSIF (m->>'n')::bigint = o.report THEN
-		/* the other cell repeats its report when asked: top_up() waits again */
+		/*
+		 * The other cell repeats its report on request; top_up() waits for
+		 * that again.
+		 */
 		UPDATE gpucredit_cells.lease_out l SET heard_at = gpucredit.now()
 		WHERE l.org = o.org AND l.lease = o.lease;
 	END IF;
@@ -476,7 +493,7 @@ BEGIN
 	o.returned := o.amount - o.spent;
 	o.written_off_at := gpucredit.now();
 	o := gpucredit_cells.apply_report(o);
-	/* the last report stays what it was: the cell may repeat it */
+	/* The last report is kept unchanged, because the cell may repeat it. */
 	UPDATE gpucredit_cells.lease_out l
 	SET spent = told.spent, returned = told.returned
 	WHERE l.org = o.org AND l.lease = o.lease;
@@ -541,7 +558,10 @@ COMMENT ON FUNCTION gpucredit_cells.set_lease_policy(text, text, text,
 minimum NULL: no policy any more; what is unused is recalled. ttl: of each lease.
 Errors: UC001 no such account; UC712 no such cell; 22023.';
 
-/* Makes the leases that policies want, and asks after leases that are over; carry() calls it. */
+/*
+ * Makes the leases that policies require, and requests reports on leases that
+ * have ended. carry() calls it.
+ */
 CREATE FUNCTION gpucredit_cells.top_up(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -560,7 +580,7 @@ BEGIN
 	LOOP
 		PERFORM gpucredit_cells.apply_report(o);
 	END LOOP;
-	/* ask after a lease that is over and sends no report */
+	/* Request a report on a lease that has ended and has sent none. */
 	PERFORM gpucredit_cells.post_grant(l)
 	FROM gpucredit_cells.lease_out l
 	WHERE l.cell = top_up.cell AND l.closed_at IS NULL

@@ -1,9 +1,12 @@
 /*
- * 22_lease_guest.sql: the end of a lease in the cell that spends.
+ * 22_lease_guest.sql: the end of a lease in the cell that spends the credit.
  *
  * Locks: the lease's row, then as the calls of gpucredit that follow.
  */
-/* What the buckets of a lease have, with those that transfer() made of them. */
+/*
+ * Returns the sums of a lease's buckets, including those that transfer() made
+ * from them.
+ */
 CREATE FUNCTION gpucredit_cells.lease_figures(l gpucredit_cells.lease_in,
 	OUT issued numeric, OUT available numeric, OUT held numeric,
 	OUT spent numeric, OUT ended numeric)
@@ -39,9 +42,10 @@ COMMENT ON FUNCTION gpucredit_cells.lease_figures(gpucredit_cells.lease_in) IS
 'Internal: what became of a lease''s credit by this cell''s books; ended: expired or revoked.';
 
 /*
- * Writes the report of a lease if something changed and home has the report
- * before.  So two reports of one number never differ, unless this cell was
- * restored between them.  The caller has locked the row.
+ * Posts the report of a lease if something has changed and the home has
+ * received the previous report. So two reports with the same number never
+ * differ, unless this cell was restored between them. The caller has locked
+ * the row.
  */
 CREATE FUNCTION gpucredit_cells.speak(l gpucredit_cells.lease_in)
 RETURNS jsonb
@@ -89,7 +93,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.speak(gpucredit_cells.lease_in) IS
 'Internal: this cell''s report of a lease; a new one goes into the outbox.';
 
-/* Revokes what is available, so that nothing more is reserved on it. */
+/*
+ * Revokes available credit of a lease, so that nothing more is reserved with
+ * it.
+ */
 CREATE FUNCTION gpucredit_cells.stop_lease(l gpucredit_cells.lease_in)
 RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -146,9 +153,9 @@ COMMENT ON FUNCTION gpucredit_cells.require_guest(text, text, bigint) IS
 'Internal: makes an organisation and an account of it a guest; false: this cell is its home by now.';
 
 /*
- * Takes a lease from home.  A lease that came too late has no bucket.  Neither
- * has one that this cell had before it was restored: home knows how much of it
- * was spent, and the rest goes back.
+ * Handles a lease from the home. A lease that arrives too late gets no bucket.
+ * Neither does a lease that this cell had before it was restored: the home
+ * knows how much of it was spent, and the remaining credit is returned.
  */
 CREATE FUNCTION gpucredit_cells.accept_lease(m jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -230,9 +237,10 @@ COMMENT ON FUNCTION gpucredit_cells.accept_recall(jsonb) IS
 'Internal: home recalls the unused part of a lease.';
 
 /*
- * Takes what home knows, in answer to a report.  If that is more than this
- * cell ever reported, the cell was restored.  Then the lost spend counts on
- * top of what it books from now on, and nothing more is reserved on the lease.
+ * Handles the home's answer to a report. If the home knows of more than this
+ * cell has ever reported, the cell was restored. Then the lost spending is
+ * added to what the cell books from now on, and nothing more is reserved with
+ * the lease.
  */
 CREATE FUNCTION gpucredit_cells.accept_answer(answer jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -289,14 +297,20 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.accept_answer(jsonb) IS
 'Internal: takes home''s answer to a report.';
 
-/* transfer() copies the memo, so the memo shows the lease of any credit. */
+/*
+ * Returns the lease that credit stems from. transfer() copies the memo, so the
+ * memo names the lease of any credit.
+ */
 CREATE FUNCTION gpucredit_cells.lease_of(memo text) RETURNS uuid
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN substring(memo FROM '^lease ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})$')::uuid;
 COMMENT ON FUNCTION gpucredit_cells.lease_of(text) IS
 'Internal: the lease that a bucket of this memo belongs to; NULL: none.';
 
-/* The unused part of a lease goes home, so an alert that it expires would mislead. */
+/*
+ * Suppresses the alert that a lease's bucket expires, because its unused part
+ * is returned to the home.
+ */
 CREATE FUNCTION gpucredit_cells.skip_alert() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -317,7 +331,7 @@ CREATE TRIGGER cells_skip_alert BEFORE INSERT ON gpucredit.alert FOR EACH ROW
 	WHEN (NEW.kind = 'expiry')
 	EXECUTE FUNCTION gpucredit_cells.skip_alert();
 
-/* A refund may come after the last report. */
+/* Reports a refund that is made after the last report. */
 CREATE FUNCTION gpucredit_cells.report_refund() RETURNS trigger
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -333,7 +347,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.report_refund() IS
 'Trigger: a refund of leased credit makes the lease''s next report due.';
-/* only a refund sets the column, so no other statement pays for it */
+/* Only a refund sets this column, so no other statement is slowed down. */
 CREATE TRIGGER cells_refund AFTER UPDATE OF refunded ON gpucredit.hold
 	FOR EACH ROW EXECUTE FUNCTION gpucredit_cells.report_refund();
 

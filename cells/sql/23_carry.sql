@@ -2,9 +2,9 @@
  * 23_carry.sql: messages between cells.
  *
  * carry() sends the messages of the outbox to all cells over dblink; then it
- * takes the answers, and writes new messages.  While it waits for another cell
- * it holds locks on rows of peer only.  So two cells may carry to each other
- * at the same time, and no tenant waits.
+ * handles the answers, and writes new messages. While it waits for another
+ * cell, it only holds locks on rows of table peer. So two cells may run
+ * carry() towards each other at the same time, and no tenant waits.
  */
 CREATE FUNCTION gpucredit_cells.resend_all(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -53,7 +53,8 @@ BEGIN
 		well_formed := well_formed AND (m->>'kind' <> 'report' OR (m->>'n')::numeric >= 1)
 			AND (m->>'kind' <> 'grant' OR jsonb_typeof(m->'parts') = 'array'
 				AND jsonb_typeof(m->'home') = 'object'
-				AND ((m->>'report')::numeric > 0	/* reported before, then adopted */
+				AND ((m->>'report')::numeric > 0	/* it was reported before,
+													 * then adopted */
 					OR (SELECT sum((p->>'amount')::numeric)
 						FROM jsonb_array_elements(m->'parts') p)
 						= (m->>'amount')::numeric));
@@ -98,9 +99,9 @@ COMMENT ON FUNCTION gpucredit_cells.receive(jsonb) IS
 Errors: UC701 the organisation has moved; UC712 the message is for another cell, or from none; UC713 two leases have one name; 22023 it is no message.';
 
 /*
- * A cell restored from before a move takes itself for the home of an
- * organisation that moved away.  It stops at once; the operator closes what is
- * left.
+ * Stops organisations that have moved away. A cell that was restored from
+ * before a move would still act as the home of such an organisation. The
+ * operator then closes what is left.
  */
 CREATE FUNCTION gpucredit_cells.stop_moved(cell text, homes jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -125,7 +126,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.stop_moved(text, jsonb) IS
 'Internal: refuses calls of organisations whose home another cell became later.';
 
-/* Takes the answer to a sent message, and removes the message. */
+/* Handles the answer to a message, and removes the message. */
 CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -148,8 +149,10 @@ COMMENT ON FUNCTION gpucredit_cells.sent(gpucredit_cells.outbox, jsonb) IS
 'Internal: takes the answer to a message.';
 
 /*
- * A restored database has another start time or oid.  So has one that only
- * started again: in that case asking costs one report for each lease.
+ * Returns an identification of the server, by which a restored database is
+ * detected: it has another start time or oid. A server that was only restarted
+ * has another one, too; in that case the check costs one report for each
+ * lease.
  */
 CREATE FUNCTION gpucredit_cells.server() RETURNS text
 LANGUAGE sql STABLE PARALLEL UNSAFE
@@ -253,7 +256,8 @@ BEGIN
 	LOOP
 		m := s.messages[i];
 		IF s.answers[i] IS NOT NULL THEN
-			BEGIN				/* a message that fails does not delay the others */
+			BEGIN				/* a message that fails does not delay the
+								 * others */
 				PERFORM gpucredit_cells.sent(m, s.answers[i]);
 				result.sent := result.sent + 1;
 			EXCEPTION WHEN OTHERS THEN
@@ -351,7 +355,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.carry_until(interval, interval) IS
 'Internal: when carry_for() ends.  Errors: 22023.';
 
-/* A procedure that commits runs as its caller, and can have no SET clause. */
+/*
+ * Runs carry() for a time. A procedure that commits runs with its caller's
+ * rights, and cannot have a SET clause.
+ */
 CREATE PROCEDURE gpucredit_cells.carry_for(duration interval DEFAULT '55 s',
 	every interval DEFAULT '1 s')
 LANGUAGE plpgsql

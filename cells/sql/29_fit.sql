@@ -1,12 +1,13 @@
 /*
- * 29_fit.sql: makes the parts of a cell or router that CREATE EXTENSION cannot
- * make.
+ * 29_fit.sql: creates the parts of a cell or router that CREATE EXTENSION
+ * cannot create.
  *
- * A dump has none of it, because it belongs to gpucredit's own objects: guards
- * on tables, steps of sequences, tables of publications, bodies of a router's
- * functions.  fit() makes what is missing.  Triggers call it when the rows
- * arrive that make the database a cell or router, as from a dump.  An event
- * trigger calls it after each change of an extension.
+ * A dump does not contain these parts, because they belong to gpucredit's own
+ * objects: guards on tables, increments of sequences, tables of publications,
+ * bodies of a router's functions. fit() creates what is missing. Triggers call
+ * it when rows are inserted that make the database a cell or router, for
+ * example by a restore. An event trigger calls it after each change of an
+ * extension.
  */
 CREATE FUNCTION gpucredit_cells.published(publication text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -20,7 +21,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.published(text) IS
 'Internal: the tables of a publication, by name.';
 
-/* What is missing, each with the statement that makes it. */
+/* Returns what is missing, each with the statement that creates it. */
 CREATE FUNCTION gpucredit_cells.unfit()
 RETURNS TABLE (what text, statement text)
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 1
@@ -46,7 +47,7 @@ AS $$
 		FROM pg_publication p, unnest(gpucredit_cells.published('gpucredit_rules')) t
 		WHERE p.pubname = 'gpucredit_rules' AND t <> 'gpucredit_cells.rule_change'
 		UNION ALL
-		/* where replication brings a row */
+		/* For rows that arrive by replication. */
 		SELECT 'cells_rule_came', t::regclass, 'AFTER INSERT OR UPDATE OR DELETE',
 			'ROW EXECUTE FUNCTION gpucredit_cells.rule_came()', 'R'
 		FROM me, unnest(gpucredit_cells.published('gpucredit_rules')) t
@@ -60,9 +61,15 @@ AS $$
 	WHERE NOT EXISTS (SELECT FROM pg_trigger h
 		WHERE h.tgrelid = t.relation AND h.tgname = t.name AND h.tgenabled = t.fires)
 	UNION ALL
-	/* numbers of a cell, modulo 1000, are its own wherever an organisation goes */
+	/*
+	 * Numbers of a cell are unique modulo 1000, wherever an organisation
+	 * moves.
+	 */
 	SELECT format('sequence %s does not count in cell %s', s.seqrelid::regclass, me.number),
-		/* the lock first: a restore may set the sequence meanwhile */
+		/*
+		 * ALTER SEQUENCE comes first, as it locks the sequence: a restore may
+		 * set it in the meantime.
+		 */
 		format('ALTER SEQUENCE %1$s INCREMENT BY 1000; SELECT setval(%2$s,'
 			' (coalesce(l.last, 0) / 1000 + 1) * 1000 + %3$s, l.last IS NOT NULL)'
 			' FROM pg_sequence_last_value(%2$s) AS l (last)'
@@ -120,7 +127,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	/* of two rows restored at the same time, the last one sees both */
+	/* If two rows are restored at the same time, the later one sees both. */
 	LOCK TABLE gpucredit_cells.self IN SHARE ROW EXCLUSIVE MODE;
 	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
 		PERFORM gpucredit_cells.make_server();
@@ -152,8 +159,8 @@ CREATE EVENT TRIGGER gpucredit_cells ON ddl_command_end
 	EXECUTE FUNCTION gpucredit_cells.extension_changed();
 
 /*
- * From 18 on a dump adds the tables to the publication one by one, each an error
- * where it is there already.
+ * Handles a dump of PostgreSQL 18 or later, which adds the tables to the
+ * publication one by one, and fails for a table that has been added already.
  */
 CREATE FUNCTION gpucredit_cells.table_added() RETURNS event_trigger
 LANGUAGE plpgsql VOLATILE

@@ -1,9 +1,9 @@
 /*
- * 30_verify_cells.sql: the books of all cells together.
+ * 30_verify_cells.sql: compares the books of all cells.
  *
  * Each cell returns its figures from one snapshot, and this function compares
- * them.  The snapshots are not of one instant, so a difference counts only if
- * each of several looks finds it.
+ * them. The snapshots are of different instants, so a difference counts only
+ * if each of several comparisons finds it.
  */
 CREATE FUNCTION gpucredit_cells.books() RETURNS jsonb
 LANGUAGE sql STABLE PARALLEL UNSAFE
@@ -70,7 +70,7 @@ CREATE TYPE gpucredit_cells.verify_cells_result AS (problem text, org text,
 COMMENT ON TYPE gpucredit_cells.verify_cells_result IS
 'What does not hold over all cells.';
 
-/* The two ends of each lease. */
+/* Compares the two ends of each lease. */
 CREATE FUNCTION gpucredit_cells.compare_leases(books jsonb[])
 RETURNS SETOF gpucredit_cells.verify_cells_result
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 10

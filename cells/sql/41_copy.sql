@@ -1,14 +1,14 @@
 /*
  * 41_copy.sql: copies an organisation's rows from one cell to another.
  *
- * Tables come from the catalogue, so that none is forgotten.  Rows go as they
- * are, but entries and audit rows get new numbers: a cell's seals cover all
- * numbers up to a point.  Those of the old cell stay there with its seals, so
- * that proofs made before stay good.  Sums of entries that left by age
- * (closings) come, too.
+ * The list of tables comes from the catalog, so that none is omitted. Rows are
+ * copied unchanged, but entries and audit rows get new numbers: a cell's seals
+ * cover all numbers up to a point. The original rows stay in the old cell with
+ * its seals, so that proofs from before remain valid. Sums of entries that
+ * were removed by age (closings) are copied, too.
  *
- * Every copy is compared: the old cell's digest of the rows it sent, and this
- * cell's digest of the rows it stored.
+ * Every copy is compared: the old cell's digest of the rows that it sent, and
+ * this cell's digest of the rows that it stored.
  */
 CREATE TABLE gpucredit_cells.incoming_entry (LIKE gpucredit.entry);
 COMMENT ON TABLE gpucredit_cells.incoming_entry IS
@@ -36,7 +36,7 @@ COMMENT ON COLUMN gpucredit_cells.incoming_number.org IS 'The organisation.';
 COMMENT ON COLUMN gpucredit_cells.incoming_number.old IS 'Its number in the old cell.';
 COMMENT ON COLUMN gpucredit_cells.incoming_number.here IS 'Its number in this one.';
 
-/* Seals of other cells that cover rows which came from there. */
+/* Seals of other cells that cover rows which were copied from there. */
 CREATE TABLE gpucredit_cells.foreign_seal (LIKE gpucredit.seal);
 ALTER TABLE gpucredit_cells.foreign_seal
 	ADD COLUMN cell text COLLATE "C" NOT NULL,
@@ -47,8 +47,9 @@ COMMENT ON COLUMN gpucredit_cells.foreign_seal.cell IS 'The cell whose seal it i
 SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.foreign_seal', '');
 
 /*
- * Rows that a cycle makes again do not move: promises, claims and their
- * victims.  Neither do rows about nodes.
+ * Returns the tables that a move copies. Rows that a cycle creates again are
+ * not copied: promises, claims and their victims. Neither are rows about
+ * nodes.
  */
 CREATE FUNCTION gpucredit_cells.moved_tables()
 RETURNS TABLE (name text, columns text, types text, key text, only_grows boolean)
@@ -78,7 +79,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.moved_tables() IS
 'Internal: the tables whose rows of an organisation move with it, their columns, those of the primary key, and whether rows only come.';
 
-/* The sums of all removed entries, as of a single removal. */
+/*
+ * Returns the sums of all removed entries, as if they had been removed at
+ * once.
+ */
 CREATE FUNCTION gpucredit_cells.closings(org text) RETURNS SETOF gpucredit.closing
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -97,7 +101,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.closings(text) IS
 'Internal: the sums of an organisation''s removed entries.';
 
-/* The rows of a table, as a move reads them. */
+/* Returns the query for the rows of a table that a move copies. */
 CREATE FUNCTION gpucredit_cells.rows_of(org text, relation text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -110,8 +114,8 @@ COMMENT ON FUNCTION gpucredit_cells.rows_of(text, text) IS
 'Internal: what stands behind FROM for the rows of a table, named t.';
 
 /*
- * A count and a sum over rows' texts, in any order, without the columns that a
- * move renumbers.
+ * Returns the SQL of a digest: a count and a sum over the texts of rows, in
+ * any order, without the columns that a move renumbers.
  */
 CREATE FUNCTION gpucredit_cells.digest_sum(relation text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
@@ -166,7 +170,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.total(text, text) IS
 'Internal: how many rows of a table an organisation has.';
 
-/* The last sealed numbers: no transaction adds rows below them. */
+/* Returns the last sealed number. No transaction can add rows below it. */
 CREATE FUNCTION gpucredit_cells.sealed_to(relation text) RETURNS bigint
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -177,8 +181,8 @@ COMMENT ON FUNCTION gpucredit_cells.sealed_to(text) IS
 'Internal: the last entry, or audit row, that a seal covers.';
 
 /*
- * Copies rows t of a table from another cell, and returns the digest of what is
- * stored.  With "again", those of the same key are replaced.
+ * Copies rows t of a table from another cell, and returns the digest of what
+ * is stored. If "again" is true, existing rows with the same key are replaced.
  */
 CREATE FUNCTION gpucredit_cells.pull(source text, org text, relation text,
 	target text, condition text DEFAULT 'true', again boolean DEFAULT false)
@@ -228,7 +232,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.require_same(text, text, text) IS
 'Internal: raises XX001 where another cell has other rows.';
 
-/* Copies rows, and compares them in the same snapshot of the other cell. */
+/* Copies rows, and compares them with the other cell in the same snapshot. */
 CREATE FUNCTION gpucredit_cells.pull_same(source text, org text, relation text,
 	target text, condition text DEFAULT 'true') RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -254,8 +258,8 @@ COMMENT ON FUNCTION gpucredit_cells.forget_incoming(text) IS
 'Internal, in the new cell: removes what was copied ahead.';
 
 /*
- * Copies, while the organisation works, sealed rows and the sums of removed
- * ones.  One snapshot has each entry once.
+ * Copies sealed rows and the sums of removed ones, while the organisation is
+ * in use. One snapshot contains each entry once.
  */
 CREATE FUNCTION gpucredit_cells.copy_ahead(org text, source text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE

@@ -1,13 +1,18 @@
 /*
  * 42_become_home.sql: how a cell becomes the home of an organisation.
  *
- * One transaction of the new cell takes everything.  While the organisation
- * works, it stores and compares all rows from before the oldest transaction of
- * the old cell: the horizon.  Then it rehearses the rest, runs verify(), and
- * undoes the rehearsal.  In the freeze it takes what changed since the
- * horizon.  So the freeze grows with what changed; only row counts read all.
+ * One transaction of the new cell copies everything. While the organisation is
+ * in use, it stores and compares all rows from before the oldest transaction
+ * of the old cell, which is the horizon. Then it rehearses the copy of the
+ * remaining rows, runs verify(), and rolls the rehearsal back. During the
+ * freeze it copies what has changed since the horizon. So the duration of the
+ * freeze depends on the amount of changes; only the counts of rows read whole
+ * tables.
  */
-/* Audits a node that came: as it was registered, its devices, why it is closed. */
+/*
+ * Writes audit rows for a node that was copied: its registration, its devices,
+ * and why it accepts no new work.
+ */
 CREATE FUNCTION gpucredit_cells.note_node(n gpucredit.node, source text) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -38,7 +43,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.note_node(gpucredit.node, text) IS
 'Internal: the audit rows of a node that came with an organisation.';
 
-/* Adds the nodes on which the organisation runs, closed to new work. */
+/* Adds the nodes on which the organisation runs. They accept no new work. */
 CREATE FUNCTION gpucredit_cells.bring_nodes(org text, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -82,7 +87,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.bring_nodes(text, text) IS
 'Internal: rows of pools and nodes that an organisation''s jobs name.';
 
-/* Gives copied rows, from a number on, numbers of this cell in their order. */
+/*
+ * Gives copied rows, from a number on, new numbers of this cell in the same
+ * order.
+ */
 CREATE FUNCTION gpucredit_cells.renumber_rows(org text, relation text, above bigint)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -114,7 +122,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.renumber_rows(text, text, bigint) IS
 'Internal: entries or audit rows that came get numbers of this cell; returns the digest of what is stored.';
 
-/* A reference to a number that was not copied becomes one to the number before. */
+/*
+ * Changes references to renumbered rows. A reference to a number that was not
+ * copied becomes one to the number before it.
+ */
 CREATE FUNCTION gpucredit_cells.follow_numbers(org text, relation text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -130,7 +141,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.follow_numbers(text, text) IS
 'Internal: rows that refer to entries or audit rows follow these to their new numbers.';
 
-/* In the old cell: the instant up to which rows may be missing. */
+/*
+ * Called in the old cell: returns the instant up to which rows may have been
+ * removed.
+ */
 CREATE FUNCTION gpucredit_cells.removed_until(org text, kind text) RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -146,8 +160,8 @@ COMMENT ON FUNCTION gpucredit_cells.removed_until(text, text) IS
 'Internal: the instant up to which rows of the organisation left by age; null: none did.';
 
 /*
- * Records that in this cell: an archive batch without a sealed batch, with the
- * copied closings, and an audit row, as for any removal.
+ * Records a removal in this cell: an archive batch without a sealed batch,
+ * with the copied closings, and an audit row, as for any removal.
  */
 CREATE FUNCTION gpucredit_cells.note_removed(org text, source text, kind text,
 	until timestamptz)
@@ -185,8 +199,9 @@ COMMENT ON FUNCTION gpucredit_cells.note_removed(text, text, text, timestamptz) 
 'Internal: from now on this cell has no rows of a kind up to that instant to count on.';
 
 /*
- * Rows removed by age make the past incomplete for the whole cell.  So a cell
- * takes such an organisation only if its own retention is as short.
+ * Copies the closings. Rows that were removed by age make the past of the
+ * whole cell incomplete. Therefore a cell accepts such an organisation only if
+ * its own retention is as short.
  */
 CREATE FUNCTION gpucredit_cells.bring_closings(org text, source text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -227,21 +242,27 @@ COMMENT ON FUNCTION gpucredit_cells.bring_closings(text, text) IS
 'Internal, in the new cell: sums of entries that left by age, and since when rows are complete.
 Errors: 55000 this cell keeps rows for longer.';
 
-/* What of a table changes after the horizon, where entries and audit rows were copied ahead. */
+/*
+ * Returns the condition for rows of a table that changed after the horizon,
+ * given that entries and audit rows were copied ahead.
+ */
 CREATE FUNCTION gpucredit_cells.changing(relation text, horizon text, copied jsonb)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE WHEN changing.copied ? changing.relation
 			THEN format('t.%I > %s', changing.relation, changing.copied ->> changing.relation)
-		/* these refer to renumbered rows: always take all of them */
+		/* These refer to renumbered rows, so always copy all of them. */
 		WHEN changing.relation IN ('budget_log', 'denial') THEN 'true'
 		ELSE format('age(t.xmin) <= age(%L::xid)', changing.horizon) END;
 END;
 COMMENT ON FUNCTION gpucredit_cells.changing(text, text, jsonb) IS
 'Internal: the condition of rows t that are not stored before the freeze.';
 
-/* An entry that was removed by age is counted by its closing. */
+/*
+ * Returns the query for the sum of entries. An entry that was removed by age
+ * is included in its closing.
+ */
 CREATE FUNCTION gpucredit_cells.booked(org text) RETURNS text
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
@@ -253,8 +274,9 @@ COMMENT ON FUNCTION gpucredit_cells.booked(text) IS
 'Internal: how many entries an organisation ever had.';
 
 /*
- * Deleted rows show in the total.  In append-only tables, rows that the old
- * cell removed by age meanwhile stay in the new cell.
+ * Returns digests of all tables. Deleted rows show in the total count. In
+ * append-only tables, rows that the old cell has removed by age in the
+ * meantime stay in the new cell.
  */
 CREATE FUNCTION gpucredit_cells.digests(org text, horizon text, copied jsonb)
 RETURNS jsonb
@@ -271,7 +293,10 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.digests(text, text, jsonb) IS
 'Internal, in the old cell: digests of what changes after the horizon.';
 
-/* The old cell computes digests while this one takes what changed. */
+/*
+ * Starts the computation of digests in the old cell, which runs while this
+ * cell copies what has changed.
+ */
 CREATE FUNCTION gpucredit_cells.begin_digests(org text, source text, horizon text, copied jsonb)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -294,7 +319,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.begin_digests(text, text, text, jsonb) IS
 'Internal: has the old cell compute digests of what an open transaction sees there; returns the connection that will have them.';
 
-/* What changed since the horizon, as an open transaction of the old cell sees it. */
+/*
+ * Copies what has changed since the horizon, as an open transaction of the old
+ * cell sees it.
+ */
 CREATE FUNCTION gpucredit_cells.catch_up(org text, source text, horizon text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -327,7 +355,8 @@ BEGIN
 				|| CASE WHEN one.only_grows THEN '' ELSE ' of '
 				|| gpucredit_cells.total(org, one.name) END);
 		EXCEPTION WHEN unique_violation THEN
-			NULL;			/* the new row has the key of one that was deleted in the old cell */
+			NULL;			/* the new row has the key of a row that was
+							 * deleted in the old cell */
 		END;
 	END LOOP;
 	ours := ours || jsonb_build_object('booked', gpucredit_cells.booked(org));
@@ -340,7 +369,7 @@ BEGIN
 		IF one.only_grows IS NOT FALSE THEN
 			PERFORM gpucredit_cells.require_same(one.name, ours ->> one.name, theirs ->> one.name);
 		END IF;
-		/* rows were deleted there */
+		/* Rows were deleted in the old cell. */
 		EXECUTE format('DELETE FROM gpucredit.%I t WHERE t.org = $1', one.name) USING org;
 		PERFORM gpucredit_cells.pull_same(source, org, one.name, 'gpucredit.' || quote_ident(one.name));
 	END LOOP;
@@ -351,7 +380,7 @@ COMMENT ON FUNCTION gpucredit_cells.catch_up(text, text, text) IS
 'Internal, in the new cell: takes what changed since the horizon, and compares what is stored with the old cell.
 Errors: XX001 rows differ.';
 
-/* verify() wants it, after so many rows came. */
+/* Analyzes the tables, which verify() needs after so many rows were copied. */
 CREATE FUNCTION gpucredit_cells.analyze_moved() RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -385,19 +414,20 @@ COMMENT ON FUNCTION gpucredit_cells.require_sound(text) IS
 'Internal: raises XX001 with what verify() finds.';
 
 /*
- * Takes everything while the organisation works; receive_changes() ends the
- * transaction.  The rehearsal is undone.
+ * Copies everything while the organisation is in use; receive_changes()
+ * completes the transaction. The rehearsal is rolled back.
  */
 CREATE FUNCTION gpucredit_cells.receive_ahead(org text, source text, epoch bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET session_replication_role = replica
-SET enable_nestloop = off		/* the copied rows are not analysed yet */
+SET enable_nestloop = off		/* there are no statistics on the copied rows
+								 * yet */
 AS $$
 DECLARE
 	horizon text;
 BEGIN
-	/* another attempt has ended then */
+	/* After this lock, any other attempt has ended. */
 	PERFORM gpucredit_cells.lock_moving(org);
 	IF EXISTS (SELECT FROM gpucredit_cells.resident r
 		WHERE r.org = receive_ahead.org AND r.epoch = receive_ahead.epoch AND r.state = 'home')
@@ -431,7 +461,7 @@ COMMENT ON FUNCTION gpucredit_cells.receive_ahead(text, text, bigint) IS
 'Internal, in the new cell: stores, compares and verifies an organisation''s rows while it works. Result: the transaction of the old cell from which on changes have to follow; "here": it has come already.
 Errors: XX001 rows differ, or verify() finds something; 55000 this cell keeps rows for longer.';
 
-/* Takes the rest in the freeze, or fails. */
+/* Copies the remaining changes during the freeze, or fails. */
 CREATE FUNCTION gpucredit_cells.receive_changes(org text, source text, epoch bigint, horizon text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -460,7 +490,10 @@ COMMENT ON FUNCTION gpucredit_cells.receive_changes(text, text, bigint, text) IS
 'Internal, in the new cell, after receive_ahead(): takes what changed since the horizon; this cell is the home when the transaction commits.
 Errors: XX001 rows differ.';
 
-/* New numbers of this cell are above the copied ones. */
+/*
+ * Advances a sequence, so that new numbers of this cell are above the copied
+ * ones.
+ */
 CREATE FUNCTION gpucredit_cells.pass_numbers(sequence text, last bigint) RETURNS void
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -472,7 +505,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.pass_numbers(text, bigint) IS
 'Internal: sets a sequence to continue above a number.';
 
-/* In the old cell */
+/*
+ * Called in the old cell: records that the organisation is moving, or no
+ * longer is.
+ */
 CREATE FUNCTION gpucredit_cells.set_moving(org text, epoch bigint, moving boolean)
 RETURNS text
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
@@ -487,7 +523,7 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.set_moving(text, bigint, boolean) IS
 'Internal, in the old cell: freezes the organisation from the commit on, or ends that.';
 
-/* Cycles and sweeps pass over rows that are locked. */
+/* Locks rows of the organisation, so that cycles and sweeps skip them. */
 CREATE FUNCTION gpucredit_cells.hold_still(org text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -508,10 +544,10 @@ COMMENT ON FUNCTION gpucredit_cells.hold_still(text) IS
 Errors: 55P03 a transaction stays open.';
 
 /*
- * What stays in the old cell is a closed account: its jobs cancelled, its credit
- * revoked, by gpucredit's own functions.  So its verify() holds, its seals stay,
- * and devices of running attempts are given out when their nodes say that
- * nothing runs there any more.
+ * Closes the organisation in the old cell, by gpucredit's own functions: its
+ * jobs are cancelled, and its credit is revoked. So the cell's verify() holds,
+ * its seals remain valid, and devices of running attempts are allocated again
+ * once their nodes report that nothing runs there any more.
  */
 CREATE FUNCTION gpucredit_cells.close_out(org text, target text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -522,7 +558,10 @@ DECLARE
 	reason text := format('the organisation moved to cell %s', target);
 	r record;
 BEGIN
-	/* the cell would reuse devices of a node that does not report what runs */
+	/*
+	 * Otherwise the cell would reuse the devices of a node that does not
+	 * report what runs.
+	 */
 	PERFORM gpucredit.drain(n.node, reason)
 	FROM gpucredit.node n
 	WHERE n.draining IS NULL
@@ -554,7 +593,7 @@ BEGIN
 	LOOP
 		PERFORM gpucredit.revoke(org, r.bucket, 'cells: moved, bucket ' || r.bucket, reason);
 	END LOOP;
-	/* fair share is charged in the new cell */
+	/* The new cell charges the use for fair share. */
 	UPDATE gpucredit.attempt a SET usage_charged = 0, needs_cycle = false
 	WHERE a.org = close_out.org AND a.needs_cycle;
 	UPDATE gpucredit_cells.resident t SET state = 'gone' WHERE t.org = close_out.org;

@@ -1,18 +1,19 @@
 /*
- * 43_move_org.sql: moving an organisation, as a router's steps.
+ * 43_move_org.sql: moves an organisation, in steps of a router.
  *
- * Each step is a row that is committed before the next begins.  A cell does
- * its part of a step once.  So a broken-off move continues when it is called
- * again, from any session.
+ * Each step is a row that is committed before the next step begins. A cell
+ * executes its part of a step once. So a move that was interrupted continues
+ * when it is called again, from any session.
  *
- *   begun     the new cell copies what is sealed, while the organisation works
- *   copied    the new cell copies all of it and verifies, while it works; then
- *             the old cell changes nothing of it, and the new one takes what
- *             changed
- *   taken     the new cell is its home; routers have to hear of it
- *   switched  the new cell verifies again; the old one closes what is left
- *   done
- *   undone    the new cell refused it: it never left
+ *   begun     the new cell copies sealed rows, while the organisation is in
+ *             use
+ *   copied    the new cell copies everything and verifies it, while the
+ *             organisation is in use; then the old cell stops all changes, and
+ *             the new cell copies what has changed
+ *   taken     the new cell is its home; routers have to be informed
+ *   switched  the new cell verifies again; the old cell closes what is left
+ *   done      the move is complete
+ *   undone    the new cell refused the organisation, which never moved
  */
 CREATE TABLE gpucredit_cells.move (
 	key text COLLATE "C" NOT NULL,
@@ -64,7 +65,7 @@ BEGIN
 	IF FOUND AND (m.org, m.target) = (begin_move.org, begin_move.cell) THEN
 		RETURN m;
 	END IF;
-	/* refuses a key that stands for another move, or change */
+	/* Refuses a key that was used for another move, or another change. */
 	PERFORM gpucredit_cells.is_new_change(begin_move.key, 'move_org', begin_move.org, begin_move.cell);
 	SELECT * INTO at FROM gpucredit_cells.home h WHERE h.org = begin_move.org;
 	why := CASE
@@ -98,8 +99,9 @@ COMMENT ON FUNCTION gpucredit_cells.begin_move(text, text, text) IS
 'Internal: the move of that key, noted if it is new.';
 
 /*
- * The new cell begins a transaction, and copies while the organisation works.
- * The result is for hand_over(), or null: it has all of it already.
+ * Makes the new cell begin a transaction and copy while the organisation is in
+ * use. The horizon is for hand_over(); it is null if the new cell has
+ * everything already.
  */
 CREATE FUNCTION gpucredit_cells.begin_copy(m gpucredit_cells.move, OUT horizon text, OUT why text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -116,7 +118,8 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	IF m.frozen_at IS NULL AND SQLSTATE ~ '^(08|57)' THEN
 		PERFORM gpucredit_cells.hang_up(m.target);
-		RAISE;					/* call again */
+		RAISE;					/* the move continues when it is called
+								 * again */
 	END IF;
 	GET STACKED DIAGNOSTICS why = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL;
 	why := gpucredit_cells.abandon_move(m, why || '. ' || detail, m.frozen_at IS NOT NULL);
@@ -126,8 +129,8 @@ COMMENT ON FUNCTION gpucredit_cells.begin_copy(gpucredit_cells.move) IS
 'Internal: has the new cell copy the organisation in a transaction that stays open; or why it did not.';
 
 /*
- * Freezes the old cell and has the new one take over.  Null: it did; else the
- * reason, and the old cell continues.
+ * Freezes the old cell and makes the new cell take over. Returns null if it
+ * did; otherwise the reason, and the old cell continues.
  */
 CREATE FUNCTION gpucredit_cells.hand_over(m gpucredit_cells.move, horizon text) RETURNS text
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -158,9 +161,10 @@ COMMENT ON FUNCTION gpucredit_cells.hand_over(gpucredit_cells.move, text) IS
 'Internal: freezes the organisation in the old cell and has the new one take it; returns why it did not.';
 
 /*
- * A commit whose answer was lost is waited for.  Without one the new cell's
- * transaction cannot end well, even where that cell hangs: nobody is left who
- * would commit it.
+ * Gives up a move. If the answer to a commit was lost, it waits until the
+ * result is known. Without a commit, the transaction of the new cell cannot
+ * succeed any more, even if that cell hangs, because no session is left that
+ * could commit it.
  */
 CREATE FUNCTION gpucredit_cells.abandon_move(m gpucredit_cells.move, why text,
 	in_doubt boolean) RETURNS text
@@ -199,7 +203,7 @@ DECLARE
 BEGIN
 	m := gpucredit_cells.begin_move(org, cell, key);
 	COMMIT;
-	/* the shortest retention is a day */
+	/* The shortest retention is a day. */
 	IF m.step = 'begun' OR m.step = 'copied' AND m.begun_at < pg_catalog.now() - '1 day'::interval THEN
 		PERFORM gpucredit_cells.ask(m.source,
 			'SELECT pg_catalog.count(*)::text FROM gpucredit.seal_audit()')

@@ -1,5 +1,5 @@
 /*
- * 49_grants.sql: who may do what.  PUBLIC may do nothing.
+ * 49_grants.sql: who may do what. PUBLIC has no rights.
  */
 REVOKE ALL ON SCHEMA gpucredit_cells FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA gpucredit_cells FROM PUBLIC;
@@ -16,7 +16,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION gpucredit_cells.at_home, gpucredit_cells.at_homes
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
-GRANT EXECUTE ON FUNCTION gpucredit_cells.here	/* labels of metrics */
+GRANT EXECUTE ON FUNCTION gpucredit_cells.here	/* for the labels of metrics */
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.node_here
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
@@ -35,18 +35,21 @@ GRANT EXECUTE ON FUNCTION gpucredit_cells.verify_cells,
 	gpucredit_cells.cell_sums
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
-/* what cells ask of each other */
+/* Calls between cells. */
 GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_peer;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.receive, gpucredit_cells.books
 TO gpucredit_peer;
 
-/* a connection of a router: act_as() itself checks whose it is */
+/* Calls of a router; act_as() itself checks as whom it may act. */
 GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_router, pg_monitor;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.act_as, gpucredit_cells.is_mighty
 TO gpucredit_router, gpucredit_admin, gpucredit_operator, gpucredit_app,
 	gpucredit_agent, gpucredit_auditor, gpucredit_tenant, pg_monitor;
 
-/* what a router asks to give a home and to move, and a new home the old one */
+/*
+ * Calls of a router that sets a home or moves an organisation, and of a new
+ * home to the old one.
+ */
 GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_mover;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.standing, gpucredit_cells.admit,
 	gpucredit_cells.lock_moving, gpucredit_cells.set_moving,

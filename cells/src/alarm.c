@@ -3,11 +3,11 @@
  * alarm.c
  *		A time limit for a step of a statement.
  *
- * From PostgreSQL 16 on dblink_connect() waits for ever for a server that
- * accepts the connection and never answers: connect_timeout does not cover that
- * case.  An alarm cancels the statement (57014) once its time is over.  The
- * PL/pgSQL function that sets the alarm catches the error and clears the alarm.
- *
+ * Since PostgreSQL 16, dblink_connect() waits without limit for a server that
+ * accepts the connection and never answers; connect_timeout does not cover
+ * that case. An alarm cancels the statement (57014) when its time has passed.
+ * The PL/pgSQL function that sets the alarm catches the error and clears the
+ * alarm.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -22,11 +22,14 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_set_alarm);
 
 static void ring(void);
 
-/* The server's name for our timeout; MAX_TIMEOUTS: it has none yet. */
+/*
+ * The server's id of this timeout, or MAX_TIMEOUTS if it is not registered
+ * yet.
+ */
 static TimeoutId alarm_id = MAX_TIMEOUTS;
 
 /*
- * set_alarm(ms): starts the limit now; null clears it.
+ * set_alarm(ms): starts the time limit now; null clears it.
  */
 Datum
 gpucredit_cells_set_alarm(PG_FUNCTION_ARGS)
@@ -40,7 +43,7 @@ gpucredit_cells_set_alarm(PG_FUNCTION_ARGS)
 }
 
 /*
- * In a signal handler.
+ * Cancels the statement. It runs in a signal handler.
  */
 static void
 ring(void)

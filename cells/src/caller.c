@@ -1,27 +1,29 @@
 /*-------------------------------------------------------------------------
  *
  * caller.c
- *		As whom a router calls the cells: reconnect() and was_introduced().
+ *		Determines as whom a router calls the cells: reconnect() and
+ *		was_introduced().
  *
  * A backend of a router has one connection to each cell, which it opens as
- * role gpucredit_router.  PL/Proxy's functions in schema gpucredit_proxy use
- * it, and no login may call these or has any right on the foreign server: the
- * functions of this extension run them with their owner's rights.  Before the
- * first call of a caller, the router introduces him: it calls
- * gpucredit_cells.act_as(login, role) in the cell.  The cell checks both names
- * and sets the role, which the connection keeps.  So the names come from the router's
- * session and from no argument, and every other right is the cell's to check.
+ * role gpucredit_router. PL/Proxy's functions in schema gpucredit_proxy use
+ * it. No login may call these functions or has any right on the foreign
+ * server: the functions of this extension run them with their owner's rights.
  *
- * A router's superuser is no superuser in a cell: it calls as gpucredit_admin.
+ * Before the first call of a caller, the router introduces the caller: it
+ * calls gpucredit_cells.act_as(login, role) in the cell. The cell checks both
+ * names and sets the role, which the connection keeps. So the names come from
+ * the router's session and not from an argument, and the cell checks every
+ * other right. A router's superuser is no superuser in a cell: it calls as
+ * gpucredit_admin.
  *
- * This file remembers as whom each connection was introduced.  After a call
- * that failed this is unknown, because PL/Proxy may open another connection for
- * the next call.  It is unknown, too, after a change of the foreign server or of
- * its user mapping, and the caller is then introduced again.
+ * This file remembers as whom each connection was introduced. After a call
+ * that failed this is unknown, because PL/Proxy may open another connection
+ * for the next call. It is also unknown after a change of the foreign server
+ * or of its user mapping. In these cases the caller is introduced again.
+ *
  * If a cell closes a connection, PL/Proxy opens a new one as gpucredit_router,
- * which may do nothing: the call fails with 42501, and try_again() asks
- * was_introduced() and repeats it.
- *
+ * which has no rights: the call fails with 42501, and try_again() calls
+ * was_introduced() and repeats the call.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -44,20 +46,20 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_reconnect);
 PG_FUNCTION_INFO_V1(gpucredit_cells_was_introduced);
 
 #define SERVER		"gpucredit_cells"
-#define SUPERUSER	"gpucredit_admin"	/* as whom a superuser calls */
+#define SUPERUSER	"gpucredit_admin"	/* the role as which a superuser calls */
 #define MAX_CELLS	1000
 
-/* As whom a cell takes this backend. */
+/* As whom a cell was told that this backend calls. */
 typedef struct Introduction
 {
 	Oid			login;			/* the session's user */
-	Oid			role;			/* the role that it set, or the same */
+	Oid			role;			/* the role of SET ROLE, or the session's user */
 	bool		in_doubt;		/* a call is under way, or did not end well */
 	bool		was_known;		/* that call relied on an earlier introduction */
 } Introduction;
 
 static Introduction introductions[MAX_CELLS];
-static int	n_cells = 0;		/* 0: not known */
+static int	n_cells = 0;		/* 0 if not known */
 
 static void server_changed(Datum arg, int cacheid, uint32 hashvalue);
 static void count_cells(void);
@@ -67,8 +69,9 @@ static void introduce(int cell);
 static void call_act_as(int cell, const char *login, const char *role);
 
 /*
- * Tell a cell, or all, who calls, and take the rights of a function's owner.
- * After an error the abort restores the user.
+ * Introduces the caller to a cell, or to all cells, and switches to the
+ * function's owner. After an error, the abort of the transaction restores the
+ * user.
  */
 Caller
 CallerEnter(Oid function, int number)
@@ -103,8 +106,8 @@ CallerLeave(Caller caller)
 
 /*
  * reconnect(number): introduces the caller again after a call that failed.
- * PL/Proxy then reports the dropped connection to this function, and not to the
- * caller's next call.
+ * PL/Proxy then reports the dropped connection to this function, and not to
+ * the caller's next call.
  */
 Datum
 gpucredit_cells_reconnect(PG_FUNCTION_ARGS)
@@ -115,7 +118,7 @@ gpucredit_cells_reconnect(PG_FUNCTION_ARGS)
 
 /*
  * was_introduced(number): whether the last call of a cell relied on an
- * introduction by an earlier call.  Null stands for all cells.
+ * introduction by an earlier call. A null number means all cells.
  */
 Datum
 gpucredit_cells_was_introduced(PG_FUNCTION_ARGS)
@@ -131,7 +134,8 @@ gpucredit_cells_was_introduced(PG_FUNCTION_ARGS)
 }
 
 /*
- * PL/Proxy closes its connections for the same reasons.
+ * Marks all introductions as unknown after a change of the server or of a user
+ * mapping, because PL/Proxy then closes its connections, too.
  */
 static void
 server_changed(Datum arg, int cacheid, uint32 hashvalue)
@@ -179,7 +183,7 @@ count_cells(void)
 	n_cells = n;
 }
 
-/* The cell that PL/Proxy chooses for a number (modular_mapping). */
+/* Returns the cell that PL/Proxy chooses for a number (modular_mapping). */
 static int
 cell_of(int number)
 {
@@ -187,7 +191,7 @@ cell_of(int number)
 }
 
 /*
- * The owner of a function, as whom PL/Proxy's function is run.
+ * Returns the owner of a function, as whom PL/Proxy's function runs.
  */
 static Oid
 owner_of(Oid function)
@@ -207,8 +211,9 @@ owner_of(Oid function)
 }
 
 /*
- * Tell a cell who calls, unless it knows.  The caller's names are those of the
- * session and of SET ROLE, which no function and no argument changes.
+ * Introduces the caller to a cell, unless the cell has been told already. The
+ * names are those of the session and of SET ROLE, which no function and no
+ * argument can change.
  */
 static void
 introduce(int cell)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * caller.h
- *		As whom a router calls the cells.
- *
+ *		Determines as whom a router calls the cells.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CELLS_CALLER_H
@@ -15,7 +14,7 @@ typedef struct Caller
 {
 	Oid			user;
 	int			security;
-	int			cell;			/* or ALL_CELLS */
+	int			cell;			/* index of the cell, or ALL_CELLS */
 } Caller;
 
 extern Caller CallerEnter(Oid function, int number);

@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
  * directory.c
- *		Where a router sends a call, and which callers it accepts: home_of(),
- *		location_of() and check_caller().
+ *		Determines which cell a router calls, and which callers it accepts:
+ *		home_of(), location_of() and check_caller().
  *
- * A router connects to a cell as the current user.  gpucredit knows its caller
- * as the login, or the role that it set, also inside a function that is
- * SECURITY DEFINER.  In such a function the two differ, and a router refuses
- * the call: the cell would run it with the rights of the function's owner.
- *
+ * A router connects to a cell as the current user. gpucredit identifies its
+ * caller by the login, or by the role of SET ROLE, even inside a SECURITY
+ * DEFINER function. In such a function the current user and the caller differ,
+ * and a router refuses the call: the cell would run it with the rights of the
+ * function's owner.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -27,7 +27,7 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_home_of);
 PG_FUNCTION_INFO_V1(gpucredit_cells_location_of);
 PG_FUNCTION_INFO_V1(gpucredit_cells_check_caller);
 
-/* columns, from 0 */
+/* Columns, counted from 0 */
 #define HOME_CELL		1
 #define HOME_EPOCH		2
 #define LOCATION_CELL	2
@@ -37,10 +37,10 @@ static void require_caller(void);
 static Datum number_of(Datum cell);
 
 /*
- * The number of an organisation's cell, and the epoch.  One without a home is
- * the first cell's to refuse, as that cell refuses any unknown organisation.
- * Setting gpucredit_cells.at names another cell, which decides by itself whether
- * the organisation may be there.
+ * Returns the number of an organisation's cell, and the epoch. An organisation
+ * without a home is sent to the first cell, which refuses it like any unknown
+ * organisation. The setting gpucredit_cells.at names another cell, which
+ * itself checks whether the organisation may be there.
  */
 void
 HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
@@ -68,7 +68,7 @@ HomeOf(NullableDatum org, NullableDatum *number, NullableDatum *epoch)
 }
 
 /*
- * home_of(org): the same as a row.
+ * home_of(org): returns cell number and epoch as a row.
  */
 Datum
 gpucredit_cells_home_of(PG_FUNCTION_ARGS)
@@ -95,8 +95,8 @@ gpucredit_cells_home_of(PG_FUNCTION_ARGS)
 }
 
 /*
- * location_of(kind, name): the number of the cell that has this pool, node or
- * other thing; null if the directory does not know it.
+ * location_of(kind, name): returns the number of the cell that has this pool,
+ * node or other object, or null if the directory does not contain it.
  */
 Datum
 gpucredit_cells_location_of(PG_FUNCTION_ARGS)
@@ -133,8 +133,8 @@ require_caller(void)
 }
 
 /*
- * The number of a cell by its name.  It never changes, so the number of the cell
- * that was looked up last is kept.
+ * Returns the number of a cell by its name. The number never changes, so that
+ * of the last cell is cached.
  */
 static Datum
 number_of(Datum cell)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * directory.h
- *		Where a router sends a call.
- *
+ *		Determines which cell a router calls.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CELLS_DIRECTORY_H

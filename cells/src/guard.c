@@ -1,20 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * guard.c
- *		guard(), at_home() and lock_moving(): no row of an organisation
- *		changes in a cell that is not its home.
+ *		guard(), at_home() and lock_moving(): ensure that no row of an
+ *		organisation changes in a cell that is not its home.
  *
- * guard() is a trigger on every table of gpucredit that has a column org.  The
- * first row of an organisation that a transaction changes takes the
- * organisation's lock, shared, until the transaction ends, and then reads
- * whether the cell is its home.  A move first writes that the organisation is
- * moving, commits, and then takes the lock exclusively.  By then every
- * transaction that read "home" has ended, and none begins.
+ * guard() is a trigger on every table of gpucredit that has a column org. When
+ * a transaction changes the first row of an organisation, the trigger takes
+ * the organisation's lock, shared, until the transaction ends, and then reads
+ * whether the cell is the organisation's home. A move first records that the
+ * organisation is moving, commits, and then takes the lock exclusively. By
+ * then every transaction that read "home" has ended, and none begins.
  *
  * Locks: the organisation's, shared and without waiting, so it needs no place
- * in the lock order.  It has a lock class of its own (util/lock_class.h), which
- * SQL's pg_advisory_lock() cannot reach.
- *
+ * in the lock order. It has its own lock class (util/lock_class.h), which
+ * SQL's pg_advisory_lock() cannot use.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -41,7 +40,7 @@ PG_FUNCTION_INFO_V1(gpucredit_cells_guard);
 PG_FUNCTION_INFO_V1(gpucredit_cells_at_home);
 PG_FUNCTION_INFO_V1(gpucredit_cells_lock_moving);
 
-/* columns of gpucredit_cells.resident, from 0 */
+/* Columns of gpucredit_cells.resident, counted from 0 */
 #define RESIDENT_EPOCH	1
 #define RESIDENT_STATE	2
 
@@ -56,7 +55,8 @@ static const char *state_of(const char *org, int64 *epoch);
 static void refuse(const char *org, const char *state);
 
 /*
- * guard(): the trigger, for each row BEFORE INSERT and AFTER UPDATE OR DELETE.
+ * guard(): the trigger function, for each row BEFORE INSERT and AFTER UPDATE
+ * OR DELETE.
  */
 Datum
 gpucredit_cells_guard(PG_FUNCTION_ARGS)
@@ -82,8 +82,9 @@ gpucredit_cells_guard(PG_FUNCTION_ARGS)
 }
 
 /*
- * Is COPY loading the table?  A dump's rows come in any order, and those of
- * resident perhaps last.  Only the table's owner may load it.
+ * Whether COPY is loading the table. The rows of a dump come in any order, and
+ * those of table resident may come last, so they are not checked. Only the
+ * table's owner may load it.
  */
 static bool
 is_restored(Relation rel)
@@ -105,9 +106,9 @@ is_restored(Relation rel)
 }
 
 /*
- * at_home(org, epoch): the organisation, if the cell is its home at that
- * epoch.  A null epoch or organisation skips the check: the called function
- * refuses it.
+ * at_home(org, epoch): returns the organisation, if the cell is its home at
+ * that epoch. A null epoch or organisation is not checked, because the called
+ * function refuses it.
  */
 Datum
 gpucredit_cells_at_home(PG_FUNCTION_ARGS)
@@ -125,7 +126,8 @@ gpucredit_cells_at_home(PG_FUNCTION_ARGS)
 }
 
 /*
- * lock_moving(org): waits for all transactions that changed rows of it.
+ * lock_moving(org): waits for all transactions that have changed rows of the
+ * organisation.
  */
 Datum
 gpucredit_cells_lock_moving(PG_FUNCTION_ARGS)
@@ -137,9 +139,10 @@ gpucredit_cells_lock_moving(PG_FUNCTION_ARGS)
 }
 
 /*
- * A tenant may call at_home() for any organisation, so its transaction must not
- * keep the lock: no organisation could move while it is open.  What the tenant
- * then changes takes the lock by the trigger.
+ * Whether the caller is a tenant. A tenant may call at_home() for any
+ * organisation, so its transaction must not keep the lock: an organisation
+ * could not move while that transaction is open. If the tenant then changes a
+ * row, the trigger takes the lock.
  */
 static bool
 tenant_calls(void)
@@ -151,8 +154,8 @@ tenant_calls(void)
 }
 
 /*
- * Refuse an organisation whose home (at the epoch, if given) is elsewhere.  If
- * the transaction has the lock already, it has made this check.
+ * Refuses an organisation whose home (at the epoch, if given) is elsewhere. If
+ * the transaction has the lock already, it has made this check before.
  */
 static void
 require_home(const char *org, const int64 *epoch)
@@ -161,7 +164,7 @@ require_home(const char *org, const int64 *epoch)
 	int64		now;
 	const char *state;
 
-	/* the move itself may */
+	/* The transaction that moves the organisation may change its rows. */
 	if (epoch == NULL && CompatLockHeldByMe(&tag, ExclusiveLock))
 		return;
 	if (epoch == NULL || !tenant_calls())
@@ -198,7 +201,7 @@ lock_of(const char *org)
 	return tag;
 }
 
-/* What the cell is to the organisation by what is committed now. */
+/* Returns the cell's state for the organisation, as it is committed now. */
 static const char *
 state_of(const char *org, int64 *epoch)
 {

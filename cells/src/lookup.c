@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * lookup.c
- *		One row of a table of gpucredit_cells, by its primary key.
+ *		Reads one row of a table of gpucredit_cells by its primary key.
  *
- * Every call needs it, so this reads the index without a plan.  It returns
- * what is committed now, whatever the caller's snapshot and privileges are.
- *
+ * Every call needs such a row, so this file reads the index without a plan. It
+ * returns what is committed now, whatever the caller's snapshot and privileges
+ * are.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -23,8 +23,9 @@
 #include "utils/snapmgr.h"
 
 /*
- * The values of the row whose first columns, texts in collation "C", are the
- * keys; false: there is none.  No column of these tables is null.
+ * Returns the values of the row whose first columns, texts in collation "C",
+ * are equal to the keys. Returns false if there is none. These tables have no
+ * null values.
  */
 bool
 LookupRow(const char *table, int n_keys, const char *const *keys,

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * lookup.h
- *		One row of a table of gpucredit_cells, by its primary key.
- *
+ *		Reads one row of a table of gpucredit_cells by its primary key.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CELLS_LOOKUP_H
 #define GPUCREDIT_CELLS_LOOKUP_H
 
-#define LOOKUP_COLUMNS	8		/* no table that is looked up has more */
+#define LOOKUP_COLUMNS	8		/* most columns of a table that is read */
 #define LOOKUP_KEYS		2
 
 extern bool LookupRow(const char *table, int n_keys, const char *const *keys,

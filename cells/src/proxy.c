@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * proxy.c
- *		Calls of the functions that PL/Proxy runs, in schema gpucredit_proxy.
+ *		Calls the functions that PL/Proxy runs, in schema gpucredit_proxy.
  *
- * No login may call those: the calls of a router do, as the caller that its
- * session has (caller.c).  remote() is the body of the functions of schema
- * gpucredit_remote, which routes in PL/pgSQL call; remote_all() is that of those
- * which call all cells.  Each calls the function of the same name and arguments
- * in schema gpucredit_proxy.
- *
+ * No login may call these functions; a router's functions call them as the
+ * caller of the session (caller.c). remote() is the body of the functions of
+ * schema gpucredit_remote, which routes in PL/pgSQL call; remote_all() is the
+ * body of those that call all cells. Each calls the function of the same name
+ * and arguments in schema gpucredit_proxy.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -30,7 +29,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_cells_remote);
 PG_FUNCTION_INFO_V1(gpucredit_cells_remote_all);
 
-/* try_again() makes 57014 of it again. */
+/* try_again() changes this code back to 57014. */
 #define ERRCODE_CELL_CANCELED	MAKE_SQLSTATE('U','C','7','0','6')
 
 static Datum call_same(FunctionCallInfo fcinfo, int number);
@@ -98,7 +97,7 @@ call_same(FunctionCallInfo fcinfo, int number)
 }
 
 /*
- * Find a function of gpucredit_proxy, whose schema the caller may not use.
+ * Finds a function of gpucredit_proxy, a schema that the caller may not use.
  */
 void
 ProxyFind(const char *name, int nargs, const Oid *types,
@@ -121,8 +120,8 @@ ProxyFind(const char *name, int nargs, const Oid *types,
 }
 
 /*
- * Call a function of gpucredit_proxy in a cell, or in all, as the caller of
- * the session.  The rows of a set go into the tuplestore of "from".
+ * Calls a function of gpucredit_proxy in a cell, or in all, as the caller of
+ * the session. The rows of a set go into the tuplestore of "from".
  */
 Datum
 ProxyCall(FunctionCallInfo remote, int number, FunctionCallInfo from)
@@ -135,7 +134,7 @@ ProxyCall(FunctionCallInfo remote, int number, FunctionCallInfo from)
 		.arg = CurrentMemoryContext
 	};
 
-	remote->flinfo->fn_extra = NULL;	/* of a call that failed */
+	remote->flinfo->fn_extra = NULL;	/* the state of a call that failed */
 	error_context_stack = &notices;
 	caller = CallerEnter(remote->flinfo->fn_oid, number);
 	if (from->flinfo->fn_retset)
@@ -151,7 +150,7 @@ ProxyCall(FunctionCallInfo remote, int number, FunctionCallInfo from)
 }
 
 /*
- * Did a cell raise this?
+ * Whether a cell raised this error.
  */
 static bool
 is_remote(const ErrorData *error)
@@ -162,12 +161,12 @@ is_remote(const ErrorData *error)
 }
 
 /*
- * A notice of the cell arrives as one of PL/Proxy, with its words before each
- * text.  They come off here; try_again() does so for errors.
+ * Restores a notice of the cell, which arrives as a notice of PL/Proxy with a
+ * prefix before each text. try_again() removes the prefix from errors.
  *
- * If the cell says that its statement was cancelled, PL/Proxy takes that for a
- * cancel of this session's, and waits without end for an answer that it has
- * read already.  So that error gets another code on its way.
+ * If the cell reports that its statement was cancelled, PL/Proxy interprets
+ * that as a cancel of this session, and waits without limit for an answer that
+ * it has read already. Therefore that error gets another code here.
  */
 static void
 rewrite_notice(void *arg)
@@ -192,7 +191,7 @@ rewrite_notice(void *arg)
 	MemoryContextSwitchTo(context);
 }
 
-/* The text without a word that it may begin with. */
+/* Returns the text without a prefix that it may have. */
 static const char *
 after(const char *text, const char *word)
 {
@@ -202,8 +201,8 @@ after(const char *text, const char *word)
 }
 
 /*
- * Copy all rows at once: the next call to the cells overwrites them in
- * PL/Proxy.
+ * Copies all rows at once, because the next call to the cells overwrites them
+ * in PL/Proxy.
  */
 static void
 keep_rows(FunctionCallInfo remote, ReturnSetInfo *into)

@@ -1,14 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * proxy.h
- *		Calls of the functions that PL/Proxy runs.
- *
+ *		Calls the functions that PL/Proxy runs.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_CELLS_PROXY_H
 #define GPUCREDIT_CELLS_PROXY_H
 
-/* What PL/Proxy puts before an error's or notice's text. */
+/* Prefix that PL/Proxy puts before the text of an error or notice. */
 #define PROXY_SCHEMA	"gpucredit_proxy"
 
 extern void ProxyFind(const char *name, int nargs, const Oid *types,

@@ -3,19 +3,18 @@
  * route.c
  *		Routes a call that names an organisation.
  *
- * Nearly all functions of a router have this body.  It finds the
- * organisation's home and calls the function of the same name in schema
- * gpucredit_proxy, which PL/Proxy runs there.  It calls without the executor,
- * which would cost as much as PL/Proxy.  Other routes are bodies in PL/pgSQL
+ * Nearly all functions of a router have this body. It finds the organisation's
+ * home and calls the function of the same name in schema gpucredit_proxy,
+ * which PL/Proxy runs there. It calls without the executor, which would cost
+ * as much as PL/Proxy itself. Other routes have bodies in PL/pgSQL
  * (sql/11_make_router.sql), which call through proxy.c.
  *
- * Each try is a subtransaction of its own, so that an error of the cell ends
- * only the try.  The SQL function try_again() then decides: while the
- * organisation moves, it waits and asks for another try; any other error it
- * raises as the cell did.  A statement that is cancelled here ends at once, and
- * it is unknown whether the cell carried the call out.  The caller learns it by
- * repeating the call with the same key.
- *
+ * Each attempt is a subtransaction of its own, so that an error of the cell
+ * ends only the attempt. The SQL function try_again() then decides: while the
+ * organisation moves, it waits and requests another attempt; it raises any
+ * other error as the cell did. A statement that is cancelled in the router
+ * ends at once, and it is unknown whether the cell executed the call. The
+ * caller finds out by repeating the call with the same key.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -36,10 +35,13 @@
 
 PG_FUNCTION_INFO_V1(gpucredit_cells_route);
 
-#define ADDED	2				/* arguments before the caller's: number,
+#define ADDED	2				/* arguments before the caller's: number and
 								 * epoch */
 
-/* The functions that a router's function calls; kept as long as the caller's query. */
+/*
+ * The functions that a router's function calls. Kept as long as the caller's
+ * query.
+ */
 typedef struct Route
 {
 	FmgrInfo	remote;
@@ -48,7 +50,7 @@ typedef struct Route
 	bool		is_set;
 } Route;
 
-/* A call, and where it goes. */
+/* A call and its target. */
 typedef struct Routed
 {
 	Route	   *route;
@@ -86,7 +88,7 @@ gpucredit_cells_route(PG_FUNCTION_ARGS)
 }
 
 /*
- * Find what a function of the router calls.
+ * Finds the functions that a function of the router calls.
  */
 static Route *
 find_route(FmgrInfo *of)
@@ -119,8 +121,9 @@ find_route(FmgrInfo *of)
 }
 
 /*
- * Call it in a subtransaction, which is over when this returns or raises an
- * error.  False: *error is an error that the caller handles.
+ * Makes the call in a subtransaction, which has ended when this returns or
+ * raises an error. Returns false if *error is an error that the caller
+ * handles.
  */
 static bool
 try_once(Routed *call, ErrorData **error)
@@ -153,7 +156,7 @@ try_once(Routed *call, ErrorData **error)
 }
 
 /*
- * Call the remote function in the organisation's home.
+ * Calls the remote function in the organisation's home.
  */
 static void
 call_remote(Routed *call)
@@ -173,7 +176,8 @@ call_remote(Routed *call)
 }
 
 /*
- * Handle an error: raise it, or return after a wait.
+ * Handles an error: raises it, or returns after a wait if the call is to be
+ * repeated.
  */
 static int
 try_again(const Routed *call, const ErrorData *error, int tries)

@@ -7,7 +7,7 @@ use lib "$FindBin::RealBin/../../test/perl";
 use GpuCredit;
 use Test::More;
 
-my $node = new_node('cell');
+my $node = fresh_node('cell');
 
 $node->safe_psql('postgres', 'CREATE DATABASE cell');
 $node->safe_psql('cell', 'CREATE EXTENSION gpucredit_cells CASCADE');

@@ -121,7 +121,7 @@ is(refused($alice, $_->[0]), $_->[1], "a tenant at the router: $_->[0]")
   [ q{SELECT * FROM gpucredit_proxy.issue(1, NULL, 'acme', '', 'k', 5, 'paid', NULL, NULL, 1, '{}', NULL, NULL)}, '42501' ],
   [ q{SELECT * FROM gpucredit_proxy.balance(0, NULL, 'zeta', '', NULL)}, '42501' ],
   [ q{SELECT gpucredit_proxy.act_as(0, 'app', 'app')}, '42501' ],
-  [ q{SELECT * FROM gpucredit_remote.verify(0, NULL, 'zeta')}, '42501' ],
+  [ q{SELECT * FROM gpucredit_remote.verify(0, NULL, 'zeta', NULL, NULL)}, '42501' ],
   [ q{SELECT gpucredit_cells.act_as('app', 'app')}, '42501' ],
   [ q{SELECT gpucredit_cells.set_home('acme', 'a', 'mine')}, '42501' ],
   [ q{CALL gpucredit_cells.move_org('acme', 'a', 'mine')}, '42501' ];

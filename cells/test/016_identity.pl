@@ -1,5 +1,6 @@
 # 016_identity.pl: at a router each login is in the cells who it is, and nobody
 # else, whatever it tries.  The cells trust every user of the router's machine.
+# Long: it takes minutes
 # Packages: postgresql-N-plproxy
 use strict;
 use warnings;

@@ -1,4 +1,6 @@
 # 020_leases.pl: leases: spent elsewhere, returned, refused, topped up
+#
+# Long: it takes minutes
 use strict;
 use warnings;
 use FindBin;

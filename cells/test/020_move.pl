@@ -1,4 +1,5 @@
 # 020_move.pl: an organisation moves while it works, whatever dies meanwhile.
+# Long: it takes minutes
 # Packages: postgresql-N-plproxy
 use strict;
 use warnings;
@@ -20,11 +21,14 @@ is( query(
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org'
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'r'
 		AND c.relname NOT IN (SELECT name FROM gpucredit_cells.moved_tables())}),
-	'claim claim_gpu eviction log_wish node_cache node_strike reservation',
+	'claim claim_gpu eviction job_session log_wish node_cache node_strike reservation',
 	'every other table of organisations moves');
 query($cells->{a}, 'credit', $_)
   foreach 'BEGIN; CREATE TABLE gpucredit.new_one (org text, what text);
 	SELECT 1 / count(*) FROM gpucredit_cells.moved_tables() WHERE name = \'new_one\'; ROLLBACK';
+
+# A script that is stored apart from the spec.
+my $spec = q{jsonb_build_object('script_sha256', encode(sha256('true # moves'), 'hex'))};
 
 # An organisation with entries, holds, a queued and a running job, and a tenant.
 sub new_organisation
@@ -38,7 +42,8 @@ sub new_organisation
 		gpucredit.set_budget('$org', 'x', 500), gpucredit.set_quota('$org', 'x', NULL, 64),
 		gpucredit.hold('$org', 'x', 'hold', 5, '1 hour')",
 	  "SELECT gpucredit.heartbeat('n1')",
-	  "SELECT gpucredit.reserve('$org', 'x', 'runs', '1xH100', '1 hour', pool => 'eu')",
+	  "SELECT gpucredit.store_file('$org', 'x', 'true # moves')",
+	  "SELECT gpucredit.reserve('$org', 'x', 'runs', '1xH100', '1 hour', pool => 'eu', spec => $spec)",
 	  "SELECT gpucredit.place('eu')",
 	  "SELECT gpucredit.reserve('$org', 'x', 'waits', '8xH100', '1 hour', pool => 'eu')";
 	return $org;
@@ -77,7 +82,9 @@ is(query($cells->{b}, 'credit', "SET gpucredit.clock = '2100-01-01 00:00+00';
 	't', 'a payment that is repeated years later in the new cell is not made twice');
 is($cells->at_router("SELECT replayed FROM gpucredit.issue('$org', '', 'bought', 1000)"),
 	't', 'keys go with it');
-my $job = $cells->at_router("SELECT job FROM gpucredit.reserve('$org', 'x', 'runs', '1xH100', '1 hour', pool => 'eu')");
+my $job = $cells->at_router("SELECT job FROM gpucredit.reserve('$org', 'x', 'runs', '1xH100', '1 hour', pool => 'eu', spec => $spec)");
+is($cells->at_router("SELECT spec ->> 'script' FROM gpucredit.heartbeat('n1') WHERE org = '$org'"),
+	'true # moves', 'its script moved with the job');
 is($cells->at_router("SELECT action FROM gpucredit.heartbeat('n1') WHERE org = '$org'"),
 	'start', 'the node hears the new home through the router');
 is($cells->at_router("SELECT action FROM gpucredit.meter('$org', $job, 1, '1 ms')"), 'continue',

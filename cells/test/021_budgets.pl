@@ -3,6 +3,8 @@
 #
 # Hard budgets count what is leased as held, soft ones what was spent: of the
 # organisation, a project and a user.
+#
+# Long: it takes minutes
 use strict;
 use warnings;
 use FindBin;

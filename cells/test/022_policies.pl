@@ -1,4 +1,5 @@
 # 022_policies.pl: leases that come and go by themselves
+# Long: it takes minutes
 # Packages: postgresql-N-cron
 #
 # First the clock stands still, and the test carries.  Then a real pg_cron does.

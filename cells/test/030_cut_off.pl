@@ -1,4 +1,6 @@
 # 030_cut_off.pl: either end of a lease dies, hangs, is not there, or never comes back
+#
+# Long: it takes minutes
 use strict;
 use warnings;
 use FindBin;
@@ -85,7 +87,7 @@ foreach my $how (sort keys %cut_off)
 
 # A region that is lost
 
-my $gone = lease(10, '2 s');
+my $gone = lease(10, '8 s');
 at('eu', 'SELECT * FROM gpucredit_cells.carry()') foreach 1, 2;
 is(spend(3), 'spent', 'a region that nobody will hear of');
 $node{us}->stop;

@@ -1,4 +1,6 @@
 # 040_restored.pl: one of two cells is what it was before
+#
+# Long: it takes minutes
 use strict;
 use warnings;
 use FindBin;

@@ -8,7 +8,7 @@ use lib "$FindBin::RealBin/../../test/perl";
 use GpuCredit;
 use Test::More;
 
-my $node = new_node('main', 'fsync = off', 'jit = off');
+my $node = new_node('main', 'jit = off');
 my $dump = $node->basedir . '/dump';
 
 new_database($node, 'cell', 'dblink');

@@ -15,7 +15,7 @@ use Test::More;
 
 my $ops   = $ENV{GC_OPS} || 600;
 my @seeds = $ENV{GC_SEED} ? ($ENV{GC_SEED}) : (1 .. $ENV{GC_SEEDS} || 2);
-my $node  = new_node('main', 'fsync = off', 'synchronous_commit = off',
+my $node  = new_node('main', 'synchronous_commit = off',
 	'full_page_writes = off', 'jit = off');
 my @cells = qw(c0 c1 c2);
 

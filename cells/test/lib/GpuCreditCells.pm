@@ -36,7 +36,7 @@ sub new
 	s/:.*// foreach @names;
 	push @conf, q{listen_addresses = '127.0.0.1'} if %ports;
 	my $self = bless { names => \@names, tcp => scalar %ports }, $class;
-	my $router = new_node('router', 'fsync = off', 'wal_level = logical', 'max_wal_senders = 20',
+	my $router = new_node('router', 'wal_level = logical', 'max_wal_senders = 20',
 		'max_replication_slots = 20', @conf);
 
 	new_database($router, 'credit', 'dblink', 'gpucredit_cells', 'plproxy');
