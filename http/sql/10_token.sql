@@ -2,9 +2,9 @@
  * 10_token.sql: tokens, with which a client of the HTTP interface proves which
  * database role it acts as.
  *
- * A token belongs to a role, as a password does.  It can do no more than that
- * role, and its scope can make it less.  Only the token's digest is stored: 244
- * random bits need no salt.
+ * A token belongs to a role, like a password. It grants no more than the
+ * role's rights, and its scope can restrict them. Only the token's digest is
+ * stored; a secret of 244 random bits needs no salt.
  */
 CREATE TABLE gpucredit_http.token (
 	token bigint GENERATED ALWAYS AS IDENTITY,
@@ -18,17 +18,19 @@ CREATE TABLE gpucredit_http.token (
 	used_at timestamptz,
 	revoked_at timestamptz,
 	revoked_by name,
+	identity bigint,
 	CONSTRAINT token_pkey PRIMARY KEY (token),
-	CONSTRAINT token_scope CHECK (scope IN ('read', 'submit', 'spend', 'admin')),
+	CONSTRAINT token_scope CHECK (scope IN ('read', 'label', 'submit', 'spend', 'admin')),
 	CONSTRAINT token_revoked CHECK ((revoked_at IS NULL) = (revoked_by IS NULL))
 );
 CREATE INDEX token_role ON gpucredit_http.token (role);
+CREATE INDEX token_identity ON gpucredit_http.token (identity) WHERE identity IS NOT NULL;
 COMMENT ON TABLE gpucredit_http.token IS
 'Tokens of the HTTP interface: the digest of each, the role that it belongs to, and how long it is good';
 COMMENT ON COLUMN gpucredit_http.token.token IS 'The number by which the token is listed and revoked. It is no secret.';
 COMMENT ON COLUMN gpucredit_http.token.sha256 IS 'The digest of the secret.';
 COMMENT ON COLUMN gpucredit_http.token.role IS 'The database role whose rights a request with this token has.';
-COMMENT ON COLUMN gpucredit_http.token.scope IS 'The most that the token can do: read; submit, which adds jobs and their end; spend, which adds holds; admin, everything that the role may do.';
+COMMENT ON COLUMN gpucredit_http.token.scope IS 'The most that the token can do: read; label, which adds what people think of answers; submit, which adds jobs and their end; spend, which adds holds; admin, everything that the role may do.';
 COMMENT ON COLUMN gpucredit_http.token.label IS 'What its owner calls it.';
 COMMENT ON COLUMN gpucredit_http.token.created_at IS 'When it was issued.';
 COMMENT ON COLUMN gpucredit_http.token.created_by IS 'The role that issued it.';
@@ -36,10 +38,11 @@ COMMENT ON COLUMN gpucredit_http.token.expires_at IS 'From when on it is good no
 COMMENT ON COLUMN gpucredit_http.token.used_at IS 'When it was last used, at most a minute late; NULL if it never was.';
 COMMENT ON COLUMN gpucredit_http.token.revoked_at IS 'When it was revoked; NULL if it was not.';
 COMMENT ON COLUMN gpucredit_http.token.revoked_by IS 'The role that revoked it.';
+COMMENT ON COLUMN gpucredit_http.token.identity IS 'Whose it is, if an identity provider vouches for him (12_identity.sql): the token is good as long as his rule. NULL: it was issued without one.';
 
 /*
- * The role that calls: the login, or the role that it took by SET ROLE.  The
- * functions below run with their owner's rights, so current_user is the owner.
+ * Returns the calling role: the login, or the role of SET ROLE. The functions
+ * below run with their owner's rights, so current_user is the owner.
  */
 CREATE FUNCTION gpucredit_http.caller() RETURNS name
 LANGUAGE sql STABLE
@@ -60,9 +63,23 @@ COMMENT ON FUNCTION gpucredit_http.is_admin(name) IS
 'Internal: whether a role is a superuser or a member of gpucredit_admin.';
 
 /*
- * May requests act as this role?  No network client gets the rights of a
- * superuser or of a role that row-level security does not bind.  The gateway's
- * own role is no caller: it may check tokens, which callers must not.
+ * PostgreSQL's own roles that only allow reading what the server does, and
+ * pg_database_owner, whose only member is the owner of the database.
+ */
+CREATE FUNCTION gpucredit_http.harmless_roles() RETURNS name[]
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT '{pg_monitor,pg_read_all_settings,pg_read_all_stats,pg_stat_scan_tables,pg_database_owner}'::name[];
+END;
+COMMENT ON FUNCTION gpucredit_http.harmless_roles() IS
+'Internal: those of PostgreSQL''s own roles that a role which requests act as may be a member of.';
+
+/*
+ * Whether requests may act as a role. No network client gets the rights of a
+ * superuser or of a role that bypasses row-level security. PostgreSQL's own
+ * roles (pg_...) give access to the server and its files, and a member of one
+ * can act as it. The gateway's own role is excluded, because it may check
+ * tokens, which callers must not.
  */
 CREATE FUNCTION gpucredit_http.may_serve(role name) RETURNS boolean
 LANGUAGE sql STABLE
@@ -71,11 +88,14 @@ BEGIN ATOMIC
 		SELECT FROM pg_roles r
 		WHERE r.rolname = may_serve.role
 			AND NOT (r.rolsuper OR r.rolbypassrls OR r.rolcreaterole OR r.rolcreatedb
-				OR r.rolreplication)
-			AND r.rolname <> 'gpucredit_gateway');
+				OR r.rolreplication OR starts_with(r.rolname::text, 'pg_'))
+			AND r.rolname <> 'gpucredit_gateway'
+			AND NOT EXISTS (SELECT FROM pg_roles p
+				WHERE starts_with(p.rolname::text, 'pg_') AND p.rolname <> ALL (gpucredit_http.harmless_roles())
+					AND pg_has_role(r.oid, p.oid, 'MEMBER')));
 END;
 COMMENT ON FUNCTION gpucredit_http.may_serve(name) IS
-'Internal: whether requests may act as a role: it exists, it is not gpucredit_gateway, and it is none of SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB and REPLICATION.';
+'Internal: whether requests may act as a role: it exists, it is not gpucredit_gateway, it is none of SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB and REPLICATION, and it is neither one of PostgreSQL''s own roles nor a member of one that does more than monitor.';
 
 CREATE FUNCTION gpucredit_http.issue_token(role name DEFAULT NULL,
 	scope text DEFAULT 'read', ttl interval DEFAULT '90 days', label text DEFAULT '',
@@ -86,6 +106,7 @@ AS $$
 DECLARE
 	caller name := gpucredit_http.caller();
 	owner name := coalesce(issue_token.role, caller);
+	mine bigint;			/* the identity that issues a token for itself */
 	bits text := replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
 BEGIN
 	IF owner <> caller AND NOT gpucredit_http.is_admin(caller) THEN
@@ -94,8 +115,8 @@ BEGIN
 			DETAIL = 'The token was asked for another role.',
 			HINT = 'Leave the role out, or have a member of gpucredit_admin issue the token.';
 	END IF;
-	IF issue_token.scope IS NULL OR issue_token.scope NOT IN ('read', 'submit', 'spend', 'admin') THEN
-		PERFORM gpucredit_http.refuse('a token''s scope is read, submit, spend or admin',
+	IF issue_token.scope IS NULL OR issue_token.scope NOT IN ('read', 'label', 'submit', 'spend', 'admin') THEN
+		PERFORM gpucredit_http.refuse('a token''s scope is read, label, submit, spend or admin',
 			format('It is "%s".', left(issue_token.scope, 64)));
 	ELSIF coalesce(issue_token.ttl, '0') NOT BETWEEN '1 s' AND '3660 days' THEN
 		PERFORM gpucredit_http.refuse('a token''s ttl is 1 second to 10 years',
@@ -114,7 +135,7 @@ BEGIN
 			'Revoke those that nobody uses, and keep a token for longer than one request.');
 	ELSIF NOT gpucredit_http.may_serve(owner) THEN
 		PERFORM gpucredit_http.refuse('no request may act as this role',
-			format('"%s" does not exist, or has SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION, or is the gateway''s own login.',
+			format('"%s" does not exist, or has SUPERUSER, BYPASSRLS, CREATEROLE, CREATEDB or REPLICATION, or is one of PostgreSQL''s own roles or a member of one that does more than monitor, or is the gateway''s own login.',
 				left(owner, 64)),
 			'Issue the token for a role that has none of these.');
 	END IF;
@@ -123,10 +144,22 @@ BEGIN
 	END IF;
 	issue_token.secret := 'gpc_' || bits;
 	issue_token.expires_at := gpucredit.now() + issue_token.ttl;
+	IF owner = caller THEN
+		SELECT t.identity INTO mine FROM gpucredit_http.token t
+		WHERE t.token = nullif(current_setting('gpucredit_http.token', true), '')::bigint;
+	END IF;
+	/*
+	 * A token must not outlive its owner's access: when a person leaves, the
+	 * identity provider refuses the person, but a token is not checked there.
+	 */
+	IF mine IS NOT NULL THEN
+		issue_token.expires_at := least(issue_token.expires_at, gpucredit_http.identity_until(mine,
+				current_setting('gpucredit_http.token')::bigint));
+	END IF;
 	INSERT INTO gpucredit_http.token AS t
-		(sha256, role, scope, label, created_at, created_by, expires_at)
+		(sha256, role, scope, label, created_at, created_by, expires_at, identity)
 	VALUES (sha256(convert_to(issue_token.secret, 'UTF8')), owner, issue_token.scope,
-		issue_token.label, gpucredit.now(), caller, issue_token.expires_at)
+		issue_token.label, gpucredit.now(), caller, issue_token.expires_at, mine)
 	RETURNING t.token INTO issue_token.token;
 	PERFORM gpucredit_http.record('', 'issue_token', caller, jsonb_build_object(
 			'token', issue_token.token, 'role', owner, 'scope', issue_token.scope,
@@ -134,7 +167,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.issue_token(name, text, interval, text) IS
-'Tokens: makes a token with which HTTP requests act as a role: the caller''s own if none is named. Only members of gpucredit_admin name another. The scope is the most that it can do: read; submit (jobs, and their end); spend (holds, too); admin (all that the role may). It is good for ttl. The secret is shown this once; the database keeps its digest. Each call makes another token; a role has at most 1,000 that are good or were made within a day.
+'Tokens: makes a token with which HTTP requests act as a role: the caller''s own if none is named. Only members of gpucredit_admin name another. The scope is the most that it can do: read; label (what people think of a model''s answers, too); submit (jobs, and their end); spend (holds, too); admin (all that the role may). It is good for ttl; one that somebody issues whom an identity provider has signed in, for himself, ends with his rule, and after 30 days, or with the token that issues it. The secret is shown this once; the database keeps its digest. Each call makes another token; a role has at most 1,000 that are good or were made within a day.
 Result: its number, by which it is listed and revoked, the secret, and when it ends. Errors: 42501 another role''s, by nobody of gpucredit_admin; 22023.';
 
 CREATE FUNCTION gpucredit_http.tokens(role name DEFAULT NULL)
@@ -189,8 +222,9 @@ COMMENT ON FUNCTION gpucredit_http.revoke_token(bigint) IS
 Result: true, or false if it was revoked before. Errors: UC701 no such token, or another role''s.';
 
 /*
- * The time of the last use is written once a minute, and not by two at once:
- * the requests of one token do not queue for its row.
+ * Checks a secret. The time of its last use is written at most once a minute,
+ * and not by two concurrent requests, so that the requests of one token do not
+ * wait for its row.
  */
 CREATE FUNCTION gpucredit_http.begin(secret text, OUT token bigint, OUT role name,
 	OUT scope text)
@@ -203,7 +237,9 @@ BEGIN
 	SELECT t.* INTO one FROM gpucredit_http.token t
 	WHERE t.sha256 = sha256(convert_to(secret, 'UTF8'))
 		AND t.revoked_at IS NULL AND t.expires_at > gpucredit.now();
-	IF NOT FOUND OR NOT gpucredit_http.may_serve(one.role) THEN
+	IF NOT FOUND OR NOT gpucredit_http.may_serve(one.role)
+		OR NOT gpucredit_http.identity_holds(one.identity)
+	THEN
 		RAISE EXCEPTION 'the token is not good'
 			USING ERRCODE = 'invalid_authorization_specification',
 			DETAIL = 'Nobody issued it, or it has ended or was revoked, or its role is gone.',
@@ -226,10 +262,32 @@ COMMENT ON FUNCTION gpucredit_http.begin(text) IS
 'Gateway: which role a request acts as, by its token, and the token''s number and scope. Errors: 28000 the token is not good.';
 
 /*
- * What a request does first, in its transaction: from here on the session has
- * the rights of the token's role, and with scope read it can change nothing.
- * A request with a browser's cookie passes csrf, which is empty where it has no
- * header X-CSRF-Token (15_session.sql).
+ * From here on, the transaction has the rights of a role. With scope "read" it
+ * cannot change anything.
+ */
+CREATE FUNCTION gpucredit_http.act_as(token bigint, session text, role name, scope text,
+	traceparent text) RETURNS void
+LANGUAGE plpgsql VOLATILE
+AS $$
+BEGIN
+	PERFORM pg_catalog.set_config('gpucredit_http.token', act_as.token::pg_catalog.text, true),
+		pg_catalog.set_config('gpucredit_http.session', act_as.session, true),
+		pg_catalog.set_config('gpucredit_http.scope', act_as.scope, true),
+		pg_catalog.set_config('gpucredit.traceparent',
+			coalesce(act_as.traceparent, ''), true);
+	IF act_as.scope OPERATOR(pg_catalog.=) 'read' THEN
+		PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
+	END IF;
+	PERFORM pg_catalog.set_config('role', act_as.role, true);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_http.act_as(bigint, text, name, text, text) IS
+'Gateway: makes the rest of the transaction act as a role, within a scope, for a request with this token and perhaps session, under a W3C traceparent.';
+
+/*
+ * The first statement of a request's transaction. A request with a browser's
+ * cookie passes "csrf", which is empty if it has no header X-CSRF-Token
+ * (15_session.sql).
  */
 CREATE FUNCTION gpucredit_http.enter(secret text, traceparent text DEFAULT '',
 	csrf text DEFAULT NULL, method text DEFAULT 'GET')
@@ -247,15 +305,7 @@ BEGIN
 		FROM gpucredit_http.begin_session(enter.secret, enter.csrf, enter.method);
 		session := who.session::pg_catalog.text;
 	END IF;
-	PERFORM pg_catalog.set_config('gpucredit_http.token', who.token::pg_catalog.text, true),
-		pg_catalog.set_config('gpucredit_http.session', session, true),
-		pg_catalog.set_config('gpucredit_http.scope', who.scope, true),
-		pg_catalog.set_config('gpucredit.traceparent',
-			coalesce(enter.traceparent, ''), true);
-	IF who.scope OPERATOR(pg_catalog.=) 'read' THEN
-		PERFORM pg_catalog.set_config('transaction_read_only', 'on', true);
-	END IF;
-	PERFORM pg_catalog.set_config('role', who.role, true);
+	PERFORM gpucredit_http.act_as(who.token, session, who.role, who.scope, enter.traceparent);
 	RETURN who.role;
 END
 $$;

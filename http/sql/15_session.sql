@@ -1,11 +1,12 @@
 /*
- * 15_session.sql: sessions of browsers, which hold a cookie in a token's place.
+ * 15_session.sql: sessions of browsers, which have a cookie in place of a
+ * token.
  *
- * A session acts as its token's role within its token's scope, and is good no
- * longer than the token.  Only the digest of its secret is stored.  A browser
- * sends a cookie whichever page caused the request, so every request that may
- * change something carries a second secret, which only the console's own pages
- * can read.
+ * A session acts as its token's role within its token's scope, and ends no
+ * later than the token. Only the digest of its secret is stored. A browser
+ * sends a cookie whatever page caused the request. Therefore every request
+ * that may change something must carry a second secret, which only the
+ * console's own pages can read.
  */
 CREATE TABLE gpucredit_http.session (
 	session bigint GENERATED ALWAYS AS IDENTITY,
@@ -40,9 +41,9 @@ COMMENT ON FUNCTION gpucredit_http.session_limits() IS
 'Internal: how long a session lasts unused, how long at most, how many of one token are good at once, and how many of one token begin within a day.';
 
 /*
- * The secret of the header X-CSRF-Token.  It is made from the cookie's, so
- * nothing has to be stored, and a page that cannot read the one has not the
- * other.
+ * Returns the secret for the header X-CSRF-Token. It is derived from the
+ * cookie's secret, so it need not be stored, and a page that cannot read the
+ * cookie cannot compute it.
  */
 CREATE FUNCTION gpucredit_http.csrf_of(secret text) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -53,9 +54,9 @@ COMMENT ON FUNCTION gpucredit_http.csrf_of(text) IS
 'Internal: what a request of a session has in its header X-CSRF-Token.';
 
 /*
- * The session of a request.  One that is over or whose token is over is
- * refused, and so is a request that may change something and does not come
- * from a page of ours.
+ * Returns the session of a request. Refuses a session that has ended or whose
+ * token has, and a request that may change something and does not come from a
+ * page of the console.
  */
 CREATE FUNCTION gpucredit_http.begin_session(secret text, csrf text, method text,
 	OUT session bigint, OUT token bigint, OUT role name, OUT scope text,
@@ -73,7 +74,8 @@ BEGIN
 	WHERE s.sha256 = sha256(convert_to(begin_session.secret, 'UTF8'))
 		AND s.ended_at IS NULL AND s.expires_at > at
 		AND s.used_at > at - (gpucredit_http.session_limits()).idle
-		AND t.revoked_at IS NULL AND t.expires_at > at;
+		AND t.revoked_at IS NULL AND t.expires_at > at
+		AND gpucredit_http.identity_holds(t.identity);
 	IF NOT FOUND OR NOT gpucredit_http.may_serve(one.role) THEN
 		RAISE EXCEPTION 'the session is over'
 			USING ERRCODE = 'invalid_authorization_specification',
@@ -104,9 +106,56 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.begin_session(text, text, text) IS
 'Gateway: which role a request with a session''s cookie acts as, and the session''s and its token''s numbers. Errors: 28000 the session is over; 42501 a request that may change something, without the session''s X-CSRF-Token.';
 
+/* Begins a session of a token whose role has just been authenticated. */
+CREATE FUNCTION gpucredit_http.new_session(token bigint, role name, label text,
+	OUT cookie text, OUT max_age integer)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	limits record := gpucredit_http.session_limits();
+	at timestamptz := gpucredit.now();
+	until timestamptz;
+	number bigint;
+BEGIN
+	/*
+	 * Two concurrent sign-ins wait for each other here, so that both are
+	 * counted.
+	 */
+	SELECT least(at + limits.absolute, t.expires_at) INTO STRICT until
+	FROM gpucredit_http.token t WHERE t.token = new_session.token FOR NO KEY UPDATE;
+	IF (SELECT s.created_at FROM gpucredit_http.session s WHERE s.token = new_session.token
+			ORDER BY s.session DESC OFFSET limits.per_day - 1 LIMIT 1) > at - interval '1 day'
+	THEN
+		PERFORM gpucredit_http.refuse('the token has begun 1,000 sessions within a day',
+			'Each session that begins is kept for a month and is on record.',
+			'Send the token itself with each request of a program, and keep a browser''s cookie.');
+	END IF;
+	DELETE FROM gpucredit_http.session s
+	WHERE s.token = new_session.token AND s.expires_at < at - interval '30 days';
+	UPDATE gpucredit_http.session s SET ended_at = at
+	WHERE s.ended_at IS NULL AND s.session IN (
+		SELECT o.session FROM gpucredit_http.session o
+		WHERE o.token = new_session.token AND o.ended_at IS NULL AND o.expires_at > at
+		ORDER BY o.session DESC OFFSET limits.per_token - 1);
+	cookie := 'gps_' || replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
+	INSERT INTO gpucredit_http.session AS s (sha256, token, label, created_at, used_at, expires_at)
+	VALUES (sha256(convert_to(cookie, 'UTF8')), new_session.token,
+		regexp_replace(left(coalesce(new_session.label, ''), 200), '[[:cntrl:]]', ' ', 'g'),
+		at, at, until)
+	RETURNING s.session INTO number;
+	max_age := greatest(extract(epoch FROM until - at), 1);
+	PERFORM gpucredit_http.record('', 'sign_in', new_session.role,
+		jsonb_build_object('session', number, 'token', new_session.token));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_http.new_session(bigint, name, text) IS
+'Internal: begins a session of a token: its cookie, and the seconds that it lasts. Errors: 22023 the token has begun 1,000 sessions within a day.';
+
 /*
- * What POST, GET and DELETE /v1/session do.  It is the gateway's, not the
- * role's: a token that only reads begins a session, too.
+ * Implements POST, GET and DELETE of /v1/session. It runs with the gateway's
+ * rights, not the role's, because a token that may only read can begin a
+ * session, too.
  */
 CREATE FUNCTION gpucredit_http.session_answer(method text, secret text, csrf text,
 	label text, query jsonb, OUT status integer, OUT type text, OUT content text,
@@ -116,43 +165,19 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	who record;
-	limits record := gpucredit_http.session_limits();
 	at timestamptz := gpucredit.now();
 	many boolean := coalesce(session_answer.query ->> 'everywhere', '') = 'true';
 	ended bigint;
+	mine bigint;			/* the identity that signs out */
 BEGIN
 	session_answer.type := 'application/json';
 	session_answer.status := 200;
 	IF session_answer.method = 'POST' AND session_answer.csrf IS NULL THEN
-		SELECT b.token, b.role, b.scope, t.expires_at INTO STRICT who
-		FROM gpucredit_http.begin(session_answer.secret) b
-			JOIN gpucredit_http.token t ON t.token = b.token;
-		/* two that sign in at once are counted one after the other */
-		PERFORM FROM gpucredit_http.token t WHERE t.token = who.token FOR NO KEY UPDATE;
-		IF (SELECT s.created_at FROM gpucredit_http.session s WHERE s.token = who.token
-				ORDER BY s.session DESC OFFSET limits.per_day - 1 LIMIT 1) > at - interval '1 day'
-		THEN
-			PERFORM gpucredit_http.refuse('the token has begun 1,000 sessions within a day',
-				'Each session that begins is kept for a month and is on record.',
-				'Send the token itself with each request of a program, and keep a browser''s cookie.');
-		END IF;
-		DELETE FROM gpucredit_http.session s
-		WHERE s.token = who.token AND s.expires_at < at - interval '30 days';
-		UPDATE gpucredit_http.session s SET ended_at = at
-		WHERE s.ended_at IS NULL AND s.session IN (
-			SELECT o.session FROM gpucredit_http.session o
-			WHERE o.token = who.token AND o.ended_at IS NULL AND o.expires_at > at
-			ORDER BY o.session DESC OFFSET limits.per_token - 1);
-		session_answer.cookie := 'gps_' || replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', '');
-		INSERT INTO gpucredit_http.session (sha256, token, label, created_at, used_at, expires_at)
-		VALUES (sha256(convert_to(session_answer.cookie, 'UTF8')), who.token,
-			regexp_replace(left(coalesce(session_answer.label, ''), 200), '[[:cntrl:]]', ' ', 'g'),
-			at, at, least(at + limits.absolute, who.expires_at));
+		SELECT b.token, b.role INTO STRICT who FROM gpucredit_http.begin(session_answer.secret) b;
+		SELECT n.cookie, n.max_age INTO session_answer.cookie, session_answer.max_age
+		FROM gpucredit_http.new_session(who.token, who.role, session_answer.label) n;
 		SELECT * INTO STRICT who
 		FROM gpucredit_http.begin_session(session_answer.cookie, NULL, 'GET');
-		session_answer.max_age := greatest(extract(epoch FROM who.expires_at - at), 1);
-		PERFORM gpucredit_http.record('', 'sign_in', who.role,
-			jsonb_build_object('session', who.session, 'token', who.token));
 	ELSIF session_answer.csrf IS NULL OR session_answer.method = 'POST' THEN
 		RAISE EXCEPTION 'a token is needed'
 			USING ERRCODE = 'invalid_authorization_specification',
@@ -163,10 +188,16 @@ BEGIN
 			session_answer.csrf, session_answer.method);
 	END IF;
 	IF session_answer.method = 'DELETE' THEN
+		SELECT t.identity INTO mine FROM gpucredit_http.token t WHERE t.token = who.token;
 		UPDATE gpucredit_http.session s SET ended_at = at
 		FROM gpucredit_http.token t
 		WHERE t.token = s.token AND s.ended_at IS NULL AND t.role = who.role
-			AND (many OR s.session = who.session);
+			AND (many OR s.session = who.session)
+			/*
+			 * Several people may sign in as the same role; each ends only the
+			 * person's own sessions.
+			 */
+			AND (t.token = who.token OR t.identity = mine OR mine IS NULL);
 		GET DIAGNOSTICS ended = ROW_COUNT;
 		PERFORM gpucredit_internal.notify_number('gpucredit_token', who.session);
 		session_answer.cookie := '';
@@ -184,7 +215,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.session_answer(text, text, text, text, jsonb) IS
-'Gateway: begins a session with a token (POST), shows it (GET), ends it, or with everywhere=true all of its role (DELETE). csrf is NULL for a request with a token, and for one with a cookie the header X-CSRF-Token or an empty text.
+'Gateway: begins a session with a token (POST), shows it (GET), ends it, or with everywhere=true all of its role, of a person whom an identity provider has let in all of his (DELETE). csrf is NULL for a request with a token, and for one with a cookie the header X-CSRF-Token or an empty text.
 Result: as answer(), and the cookie''s new value, empty to remove it, with its length in seconds. Errors: as begin() and begin_session(); 22023 the token has begun 1,000 sessions within a day.';
 
 CREATE FUNCTION gpucredit_http.sessions(role name DEFAULT NULL)
@@ -201,6 +232,7 @@ BEGIN ATOMIC
 		AND s.ended_at IS NULL AND s.expires_at > gpucredit.now()
 		AND s.used_at > gpucredit.now() - (gpucredit_http.session_limits()).idle
 		AND t.revoked_at IS NULL AND t.expires_at > gpucredit.now()
+		AND gpucredit_http.identity_holds(t.identity)
 		AND (t.role = gpucredit_http.caller()
 			OR gpucredit_http.is_admin(gpucredit_http.caller())
 			OR pg_has_role(gpucredit_http.caller(), 'gpucredit_auditor', 'USAGE'))

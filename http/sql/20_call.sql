@@ -1,16 +1,16 @@
 /*
- * 20_call.sql: any function of the public interface, called by name with named
- * arguments in JSON.
+ * 20_call.sql: calls any function of the public interface, by name and with
+ * named arguments in JSON.
  *
- * Nothing here grants anything: the caller's role must be allowed to execute
- * the function.  The catalogue says which arguments there are and of which
- * types, so a new function can be called without a line of code here.
+ * Nothing here grants rights: the caller's role must be allowed to execute the
+ * function. The argument names and types are read from the catalog, so a new
+ * function can be called without any change here.
  */
 
 /*
- * What a token of a small scope may call.  A function that is not volatile
- * changes nothing, and is "read"; of the others those that are listed; and the
- * rest is "admin".
+ * Returns the scope that a token needs to call a function. A function that is
+ * not volatile changes nothing and needs "read". Some volatile functions are
+ * listed with their scope; all others need "admin".
  */
 CREATE FUNCTION gpucredit_http.scope_of(function regproc) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -26,8 +26,11 @@ BEGIN
 	RETURN CASE
 		WHEN NOT changes OR name IN ('gpucredit.now', 'gpucredit.metric_samples',
 			'gpucredit.metrics_text', 'gpucredit.audit_proof', 'gpucredit.verify_audit') THEN 'read'
+		WHEN name IN ('gpucredit_eval.label', 'gpucredit_eval.add_case_from',
+			'gpucredit_eval.add_feedback') THEN 'label'
 		WHEN name IN ('gpucredit.reserve', 'gpucredit.cancel', 'gpucredit.settle',
-			'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish') THEN 'submit'
+			'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish',
+			'gpucredit.store_file') THEN 'submit'
 		WHEN name IN ('gpucredit.hold', 'gpucredit.extend_hold', 'gpucredit.capture',
 			'gpucredit.release') THEN 'spend'
 		ELSE 'admin' END;
@@ -39,13 +42,16 @@ COMMENT ON FUNCTION gpucredit_http.scope_of(regproc) IS
 CREATE FUNCTION gpucredit_http.includes(scope text, wanted text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT array_position('{read,submit,spend,admin}'::text[], includes.scope)
-		>= array_position('{read,submit,spend,admin}'::text[], includes.wanted);
+	SELECT array_position('{read,label,submit,spend,admin}'::text[], includes.scope)
+		>= array_position('{read,label,submit,spend,admin}'::text[], includes.wanted);
 END;
 COMMENT ON FUNCTION gpucredit_http.includes(text, text) IS
 'Internal: whether a scope allows what another one does.';
 
-/* The scope of this transaction's token; everything outside of requests. */
+/*
+ * Returns the scope of this transaction's token. Outside of requests it is
+ * "admin".
+ */
 CREATE FUNCTION gpucredit_http.scope() RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -55,10 +61,10 @@ COMMENT ON FUNCTION gpucredit_http.scope() IS
 'Internal: the scope of the token that this transaction is for.';
 
 /*
- * The functions that can be called by name: ordinary ones with named arguments
- * of ordinary types.  Operators, casts and the functions of types are for SQL
- * alone.  "short" is the name in an address: without "gpucredit." and
- * "gpucredit_".
+ * The functions that can be called by name: ordinary functions with named
+ * arguments of ordinary types. Operators, casts and the functions of types can
+ * only be used in SQL. "short" is the name in an address, without the prefix
+ * "gpucredit." or "gpucredit_".
  */
 CREATE VIEW gpucredit_http.callable AS
 SELECT CASE n.nspname WHEN 'gpucredit' THEN '' ELSE substr(n.nspname::text, 11) || '.' END
@@ -81,7 +87,10 @@ WHERE (n.nspname = 'gpucredit' OR n.nspname LIKE 'gpucredit\_%')
 COMMENT ON VIEW gpucredit_http.callable IS
 'Functions of gpucredit and its companions that a request may name, whoever may execute them';
 
-/* The columns of a function's rows, or none where it answers one value. */
+/*
+ * Returns the columns of a function's rows, or no row if the function returns
+ * a single value.
+ */
 CREATE FUNCTION gpucredit_http.result_columns(f gpucredit_http.callable)
 RETURNS TABLE (name text, type oid)
 LANGUAGE sql STABLE
@@ -98,8 +107,8 @@ COMMENT ON FUNCTION gpucredit_http.result_columns(gpucredit_http.callable) IS
 'Internal: the columns of a function''s rows, or none where it answers a single value.';
 
 /*
- * Amounts are decimal texts, since a client's numbers may be floats, and bytes
- * are base64.
+ * Converts an expression for JSON: amounts become decimal strings, because a
+ * client's numbers may be floats, and bytes become base64.
  */
 CREATE FUNCTION gpucredit_http.as_json_type(expression text, type oid) RETURNS text
 LANGUAGE sql STABLE
@@ -115,8 +124,8 @@ COMMENT ON FUNCTION gpucredit_http.as_json_type(text, oid) IS
 'Internal: an expression of a type, as its JSON is made from it.';
 
 /*
- * The SQL of an argument: the value of that name in $1, converted to the type.
- * An array may be given as one value.
+ * Returns the SQL of an argument: the member of that name in $1, converted to
+ * the type. A single value may be given for an array.
  */
 CREATE FUNCTION gpucredit_http.argument_sql(name text, type oid, value jsonb)
 RETURNS text
@@ -152,7 +161,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.argument_sql(text, oid, jsonb) IS
 'Internal: the SQL that passes one named argument, whose value is in $1 at call time. Errors: 22023 an object or array for a plain value.';
 
-/* The function of that name which has all these arguments, and whose others have defaults. */
+/*
+ * Finds the function of this name that has all these arguments, and defaults
+ * for all others.
+ */
 CREATE FUNCTION gpucredit_http.find_function(short text, arguments jsonb)
 RETURNS gpucredit_http.callable
 LANGUAGE plpgsql STABLE
@@ -165,7 +177,7 @@ DECLARE
 	f gpucredit_http.callable;
 	fits integer := 0;
 	exists_one boolean := false;
-	others text;			/* the arguments of the one that fits best so far */
+	others text;			/* argument types of the best match so far */
 BEGIN
 	FOR f IN
 		SELECT c.* FROM gpucredit_http.callable c
@@ -177,7 +189,10 @@ BEGIN
 		END IF;
 		CONTINUE WHEN NOT (given <@ coalesce(f.names[1:f.arguments], '{}')
 			AND f.names[1:f.needed] <@ given IS NOT FALSE);
-		/* of overloads the one whose arrays are given as arrays */
+		/*
+		 * Of several overloads, prefer the one whose array arguments are given
+		 * as arrays.
+		 */
 		CONTINUE WHEN fits > 0 AND NOT EXISTS (
 			SELECT FROM unnest(f.names[1:f.arguments], f.types) AS a (name, type)
 			WHERE jsonb_typeof(find_function.arguments -> a.name) = 'array'
@@ -202,8 +217,8 @@ COMMENT ON FUNCTION gpucredit_http.find_function(text, jsonb) IS
 'Internal: the function that a request names, by its short name and the names of its arguments. Errors: 42883 no such function; 22023 other arguments.';
 
 /*
- * Call a function.  A function of rows answers an array of objects, of which
- * at most so many are given; any other function answers one value or object.
+ * Calls a function. A function that returns rows yields an array of objects,
+ * limited to "most"; any other function yields one value or object.
  */
 CREATE FUNCTION gpucredit_http.run(short text, arguments jsonb, most integer,
 	OUT result json, OUT is_set boolean, OUT truncated boolean)
@@ -213,7 +228,8 @@ AS $$
 DECLARE
 	f gpucredit_http.callable;
 	call text;
-	columns text;			/* of its rows, as JSON is made from them */
+	columns text;			/* the function's columns, as expressions that are
+							 * converted to JSON */
 	names text;
 BEGIN
 	f := gpucredit_http.find_function(run.short, run.arguments);
@@ -238,7 +254,7 @@ BEGIN
 	INTO columns, names
 	FROM gpucredit_http.result_columns(f) c;
 	IF f.is_set THEN
-		/* no function has a column named "row" or "row#" */
+		/* No function has a column named "row" or "row#". */
 		EXECUTE format('SELECT coalesce(json_agg(row_to_json("row")) FILTER (WHERE "row#" <= $2), %L),'
 			' coalesce(max("row#"), 0) > $2'
 			' FROM (SELECT %s, row_number() OVER () AS "row#" FROM %s AS r%s LIMIT $2 + 1) y,'

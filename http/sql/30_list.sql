@@ -1,9 +1,9 @@
 /*
- * 30_list.sql: lists that no function of the core gives a page of.
+ * 30_list.sql: lists for which the core has no function that returns a page.
  *
- * They run with the caller's rights: row-level security shows a tenant its own
- * rows.  Each is ordered by a number that only grows, newest first, and "after"
- * is the last number of the page before.
+ * They run with the caller's rights: row-level security shows a tenant only
+ * its own rows. Each list is ordered by an increasing number, newest first,
+ * and "after" is the last number of the previous page.
  */
 CREATE FUNCTION gpucredit_http.is_below(account text, ancestor text) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -119,8 +119,8 @@ COMMENT ON FUNCTION gpucredit_http.audit(text, bigint, text, integer, bigint, ti
 'Lists: the audit log of an organisation, newest first; of one operation, job, actor, or of [since, until). "after" is the last row of the page before. Result: rows of gpucredit.audit.';
 
 /*
- * Accounts that the caller is bound to: where there is one, requests need not
- * name it.
+ * Returns the accounts that the caller is bound to. If there is only one,
+ * requests need not name it.
  */
 CREATE FUNCTION gpucredit_http.bindings()
 RETURNS TABLE (org text, account text)

@@ -1,9 +1,9 @@
 /*
- * 35_overview.sql: lists of what people watch who have no SQL: the functions
- * that a role may call, organisations, limits, devices, upkeep.
+ * 35_overview.sql: lists for people who have no SQL access: the functions that
+ * a role may call, organisations, limits, devices and upkeep.
  *
- * They run with the caller's rights, except quotas(), whose table tenants do
- * not read.
+ * They run with the caller's rights, except quotas(), because tenants may not
+ * read that table.
  */
 CREATE FUNCTION gpucredit_http.functions()
 RETURNS TABLE (function text)
@@ -48,7 +48,7 @@ REVOKE ALL ON TYPE gpucredit_http.quota FROM PUBLIC;
 COMMENT ON TYPE gpucredit_http.quota IS
 'What quotas() answers: the limits of an account and what is in use of them';
 
-/* Whoever may read an account's budgets may read its quotas. */
+/* A caller that may read an account's budgets may also read its quotas. */
 CREATE FUNCTION gpucredit_http.quotas(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit_http.quota
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
@@ -131,6 +131,26 @@ END;
 COMMENT ON FUNCTION gpucredit_http.upkeep() IS
 'Lists: how late each task of upkeep is. Result: rows of gpucredit.upkeep_lag.';
 
+CREATE FUNCTION gpucredit_http.seals(after bigint DEFAULT NULL, "limit" integer DEFAULT 100)
+RETURNS SETOF gpucredit.seals
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT s.* FROM gpucredit.seals s
+	WHERE seals.after IS NULL OR s.batch < seals.after
+	ORDER BY s.batch DESC
+	LIMIT least(greatest(coalesce(seals."limit", 100), 1), 10000);
+END;
+COMMENT ON FUNCTION gpucredit_http.seals(bigint, integer) IS
+'Lists: the chain of seals, newest first. after: the last batch of the page before. Result: rows of gpucredit.seals.';
+
+CREATE FUNCTION gpucredit_http.seal_status() RETURNS SETOF gpucredit.seal_status
+LANGUAGE sql STABLE ROWS 1
+BEGIN ATOMIC
+	SELECT s.* FROM gpucredit.seal_status s;
+END;
+COMMENT ON FUNCTION gpucredit_http.seal_status() IS
+'Lists: how far sealing has come, and what it waits for. Result: the row of gpucredit.seal_status.';
+
 CREATE FUNCTION gpucredit_http.all_alerts(after bigint DEFAULT NULL, "limit" integer DEFAULT 100)
 RETURNS SETOF gpucredit.alert
 LANGUAGE sql STABLE
@@ -168,7 +188,10 @@ END;
 COMMENT ON FUNCTION gpucredit_http.debts() IS
 'Lists: use that no credit covered and that is neither paid nor written off, by account, the largest first. Result: credits.';
 
-/* The last row of each step; rows of one instant are in the order of the statement. */
+/*
+ * Returns the last row of each step. Rows with the same time are in the order
+ * in which they were written.
+ */
 CREATE FUNCTION gpucredit_http.balance_over(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL, step interval DEFAULT '6 hours')
 RETURNS TABLE (at timestamptz, available numeric)

@@ -1,11 +1,11 @@
 /*
- * 35_stream.sql: the feed of events, as the daemon sends it to clients that
- * stay.
+ * 35_stream.sql: the feed of events, as the daemon sends it to clients with an
+ * open stream.
  *
- * The daemon reads each event once, whoever listens, and sends it to those
- * whose role may read it.  Whether it may is decided here: stream_rights()
- * says it when a stream begins.  good_tokens() says it again each half minute,
- * and at once when a token or a session has ended (NOTIFY gpucredit_token).
+ * The daemon reads each event once for all listeners, and sends it to those
+ * whose role may read it. The rights are determined here: by stream_rights()
+ * when a stream begins, and by good_tokens() every half minute, and at once
+ * when a token or a session has ended (NOTIFY gpucredit_token).
  */
 CREATE FUNCTION gpucredit_http.event_json(e gpucredit.event) RETURNS text
 LANGUAGE sql STABLE
@@ -13,15 +13,15 @@ BEGIN ATOMIC
 	SELECT json_strip_nulls(json_build_object('event', (e).event,
 		'kind', (e).kind, 'at', (e).at, 'org', (e).org, 'account', (e).account, 'job', (e).job,
 		'attempt', (e).attempt, 'decision', (e).decision, 'reason', (e).reason,
-		'detail', coalesce((SELECT json_object_agg(d.key, CASE
-				WHEN jsonb_typeof(d.value) = 'number' AND d.value::text LIKE '%.%'
-				THEN to_jsonb(d.value::text) ELSE d.value END)
-			FROM jsonb_each((e).detail) d), '{}')))::text;
+		'detail', (e).detail))::text;
 END;
 COMMENT ON FUNCTION gpucredit_http.event_json(gpucredit.event) IS
-'Internal: an event as clients get it. Amounts are decimal texts.';
+'Internal: an event as clients get it.';
 
-/* As row-level security decides (gpucredit_internal.may_read()). */
+/*
+ * Returns the events that a role may read, by the same rules as row-level
+ * security (gpucredit_internal.may_read()).
+ */
 CREATE FUNCTION gpucredit_http.stream_rights(role name) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -39,7 +39,7 @@ END;
 COMMENT ON FUNCTION gpucredit_http.stream_rights(name) IS
 'Internal: whose events a role may read: all, or of which accounts and those below them; NULL: none.';
 
-/* One of the filters: a text, or NULL. */
+/* Returns one of the filters as text, or NULL. */
 CREATE FUNCTION gpucredit_http.stream_filter(arguments jsonb, name text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -106,18 +106,20 @@ COMMENT ON FUNCTION gpucredit_http.open_stream(jsonb, text) IS
 'Gateway: checks a stream''s arguments, and says whose events the session''s role may read. Errors: 42501, 22023, 22P02.';
 
 /*
- * Events after one, as a stream that is behind reads them.  A page reads 2,000
- * rows at most, so that a filter which nothing fits keeps no other stream
- * waiting, and gives some 60 kB, which a stream's buffer holds.  The last row
- * has no content: it says up to which number the page goes, whether there is
- * more, and whether events may have left by age before the first.
+ * Returns the events after a number, for a stream that is behind. A page reads
+ * 2,000 rows at most, so that a filter that matches nothing does not delay
+ * other streams, and returns about 60 kB, which fits into a stream's buffer.
+ * The last row has no content: it tells up to which number the page goes,
+ * whether there are more events, and whether events before the page may have
+ * been deleted by age.
  */
 CREATE FUNCTION gpucredit_http.stream_page(after bigint, org text, account text,
 	kinds text[], job bigint)
 RETURNS TABLE (event bigint, kind text, content text, is_more boolean, is_missing boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off	/* whatever the statistics say */
+/* force the index whatever the statistics are */
+SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
 	most CONSTANT int := 2000;
@@ -153,7 +155,7 @@ BEGIN
 		WHERE o.org = stream_page.org AND o.event > stream_page.after AND o.event <= upto
 		ORDER BY 2
 	LOOP
-		/* what costs least comes first */
+		/* The conditions are ordered by cost, the cheapest first. */
 		CONTINUE WHEN NOT ((stream_page.kinds IS NULL OR one.kind = ANY (stream_page.kinds))
 			AND (stream_page.job IS NULL OR one.job = stream_page.job)
 			AND (stream_page.account = '' OR gpucredit_http.is_below(one.account, stream_page.account))
@@ -177,7 +179,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.stream_page(bigint, text, text, text[], bigint) IS
 'Gateway: the next events that a stream sends, with the rights of the session''s role; a last row without content says up to which event they go, whether there is more, and whether earlier ones may have left by age. Errors: 42501.';
 
-/* What the daemon reads for all streams. */
+/* Numbers committed events, which the daemon does for all streams. */
 CREATE FUNCTION gpucredit_http.number_events() RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -216,7 +218,7 @@ AS $$
 			FROM unnest(good_tokens.tokens, good_tokens.sessions) AS a (token, session)) a
 		JOIN gpucredit_http.token t ON t.token = a.token
 	WHERE t.revoked_at IS NULL AND t.expires_at > gpucredit.now()
-		AND gpucredit_http.may_serve(t.role)
+		AND gpucredit_http.may_serve(t.role) AND gpucredit_http.identity_holds(t.identity)
 		AND gpucredit_http.stream_rights(t.role) IS NOT NULL
 		AND (a.session = 0 OR EXISTS (SELECT FROM gpucredit_http.session s
 			WHERE s.session = a.session AND s.token = a.token AND s.ended_at IS NULL

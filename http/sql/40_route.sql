@@ -2,12 +2,13 @@
  * 40_route.sql: which function answers which address below /v1.
  *
  * A part of the path in braces is the argument of that name; the query and the
- * body hold the others.  An address whose function has an argument "limit" is a
- * list: "cursor" is the column whose last value is the next page's "after".
+ * body contain the other arguments. An address whose function has an argument
+ * "limit" is a list; "cursor" is the column whose last value becomes "after"
+ * of the next page.
  */
 CREATE FUNCTION gpucredit_http.routes()
 RETURNS TABLE (method text, path text, function text, cursor text, summary text)
-LANGUAGE sql IMMUTABLE ROWS 60
+LANGUAGE sql IMMUTABLE ROWS 100
 BEGIN ATOMIC
 	VALUES
 	('GET', '/v1/me', 'http.me', NULL::text, 'Who calls'),
@@ -16,6 +17,12 @@ BEGIN ATOMIC
 	('DELETE', '/v1/tokens/{token}', 'http.revoke_token', NULL, 'Revoke a token'),
 	('GET', '/v1/sessions', 'http.sessions', NULL, 'Browsers that are signed in'),
 	('DELETE', '/v1/sessions/{session}', 'http.end_session', NULL, 'Sign a browser out'),
+	('GET', '/v1/identity/providers', 'http.identity_providers', NULL, 'Identity providers'),
+	('POST', '/v1/identity/providers', 'http.set_identity_provider', NULL, 'Set an identity provider'),
+	('GET', '/v1/identity/rules', 'http.identity_rules', NULL, 'Whom identity providers let in'),
+	('POST', '/v1/identity/rules', 'http.set_identity_rule', NULL, 'Let somebody in'),
+	('DELETE', '/v1/identity/rules/{rule}', 'http.remove_identity_rule', NULL, 'Let somebody in no more'),
+	('GET', '/v1/identities', 'http.identities', 'identity', 'Whom identity providers have let in'),
 	('GET', '/v1/accounts', 'http.accounts', NULL, 'Accounts of an organisation'),
 	('GET', '/v1/balance', 'balance', NULL, 'The balance of an account'),
 	('GET', '/v1/balance/over', 'http.balance_over', NULL, 'The balance of an account over time'),
@@ -23,6 +30,48 @@ BEGIN ATOMIC
 	('GET', '/v1/budgets', 'budgets', NULL, 'Budgets and what they have left'),
 	('GET', '/v1/statement', 'statement', NULL, 'Entries of an account'),
 	('GET', '/v1/invoices/{month}', 'invoice', NULL, 'What an organisation owes for a month'),
+	('GET', '/v1/billing/invoices', 'billing.invoices', 'document', 'Invoices and credit notes, newest first'),
+	('POST', '/v1/billing/invoices', 'billing.issue_invoice', NULL, 'Issue an invoice'),
+	('GET', '/v1/billing/invoices/{document}', 'billing.invoice', NULL, 'An invoice or credit note'),
+	('GET', '/v1/billing/invoices/{document}/lines', 'billing.invoice_lines', NULL, 'Its lines'),
+	('GET', '/v1/billing/invoices/{document}/html', 'billing.invoice_html', NULL, 'It as a page of HTML'),
+	('POST', '/v1/billing/invoices/{document}/credit_notes', 'billing.issue_credit_note', NULL, 'Take an invoice back, or a part of it'),
+	('GET', '/v1/billing/terms', 'billing.terms_of', NULL, 'How an organisation is invoiced'),
+	('POST', '/v1/billing/terms', 'billing.set_terms', NULL, 'Set how an organisation is invoiced'),
+	('GET', '/v1/billing/focus/{month}', 'billing.focus_usage', NULL, 'A month''s usage in the columns of FOCUS 1.2'),
+	('GET', '/v1/billing/plans', 'billing.plans', NULL, 'Credit that accounts get each month'),
+	('POST', '/v1/billing/plans', 'billing.set_plan', NULL, 'Grant an account credit each month'),
+	('POST', '/v1/billing/plans/{plan}/end', 'billing.end_plan', NULL, 'End a plan'),
+	('GET', '/v1/billing/top_ups', 'billing.top_ups', NULL, 'Accounts that are topped up'),
+	('POST', '/v1/billing/top_ups', 'billing.set_top_up', NULL, 'Top an account up when its balance is low'),
+	('GET', '/v1/billing/top_ups/orders', 'billing.top_up_orders', 'top_up_order', 'Orders of top-up, newest first'),
+	('POST', '/v1/billing/top_ups/orders/{top_up_order}/complete', 'billing.complete_top_up', NULL, 'Credit an order that was paid'),
+	('POST', '/v1/billing/top_ups/orders/{top_up_order}/fail', 'billing.fail_top_up', NULL, 'Note that a payment failed'),
+	('GET', '/v1/billing/payments', 'billing.payments', 'number', 'Payments and the credit for them, newest first'),
+	('POST', '/v1/billing/payments', 'billing.book_payment', NULL, 'Credit a payment'),
+	('POST', '/v1/billing/payments/{payment}/refund', 'billing.refund_payment', NULL, 'Revoke the credit of a payment that was refunded'),
+	('GET', '/v1/billing/approvers', 'billing.approvers', NULL, 'Who decides requests for credit and quota'),
+	('POST', '/v1/billing/approvers', 'billing.set_approver', NULL, 'Let somebody decide requests, or do so no more'),
+	('GET', '/v1/billing/requests', 'billing.allocation_requests', 'request', 'Requests for credit and quota, newest first'),
+	('POST', '/v1/billing/requests', 'billing.request_allocation', NULL, 'Ask for credit or quota'),
+	('POST', '/v1/billing/requests/{request}/decide', 'billing.decide_allocation', NULL, 'Grant or deny a request'),
+	('POST', '/v1/billing/requests/{request}/withdraw', 'billing.withdraw_allocation', NULL, 'Take a request back'),
+	('GET', '/v1/evals/sets', 'eval.sets', NULL, 'Golden sets'),
+	('GET', '/v1/evals/configs', 'eval.configs', NULL, 'What runs of evals do'),
+	('GET', '/v1/evals/scores', 'eval.score_history', NULL, 'Scores of a config over its runs'),
+	('GET', '/v1/evals/runs', 'eval.runs', 'run', 'Runs of evals, newest first'),
+	('POST', '/v1/evals/runs', 'eval.start_run', NULL, 'Start a run of evals'),
+	('GET', '/v1/evals/runs/{run}', 'eval.run_state', NULL, 'How far a run is, and what it costs'),
+	('GET', '/v1/evals/runs/{run}/gate', 'eval.gate', NULL, 'What each task of a run scores'),
+	('GET', '/v1/evals/runs/{run}/labels', 'eval.to_label', NULL, 'Answers to be rated by the caller'),
+	('POST', '/v1/evals/runs/{run}/labels', 'eval.label', NULL, 'Rate an answer'),
+	('GET', '/v1/evals/compare', 'eval.compare_cases', NULL, 'Cases of two runs side by side'),
+	('GET', '/v1/evals/judges', 'eval.calibrations', NULL, 'Judges, and how well they agree with people'),
+	('GET', '/v1/evals/streams', 'eval.streams', NULL, 'Streams of production''s scores'),
+	('GET', '/v1/evals/observations', 'eval.observations', NULL, 'Scores of a stream'),
+	('GET', '/v1/evals/answers', 'eval.kept_answers', 'kept_at', 'Answers of production that a stream keeps'),
+	('POST', '/v1/evals/cases', 'eval.add_case_from', NULL, 'Make an answer of production a case of a live set'),
+	('POST', '/v1/evals/feedback', 'eval.add_feedback', NULL, 'What a user thinks of an answer of production'),
 	('GET', '/v1/usage', 'usage_by', NULL, 'Use, by account, tier or another column'),
 	('GET', '/v1/denials', 'denials', NULL, 'What was denied, and why'),
 	('GET', '/v1/alerts', 'http.alerts', 'alert', 'Alerts'),
@@ -80,6 +129,8 @@ BEGIN ATOMIC
 	('GET', '/v1/recent', 'recent_events', NULL, 'What the scheduler did lately'),
 	('GET', '/v1/top_jobs', 'top_jobs', NULL, 'Jobs that spent most'),
 	('GET', '/v1/upkeep', 'http.upkeep', NULL, 'How late upkeep is'),
+	('GET', '/v1/seals', 'http.seals', 'batch', 'The chain of seals, newest first'),
+	('GET', '/v1/seals/status', 'http.seal_status', NULL, 'How far sealing has come'),
 	('GET', '/v1/verify', 'verify', NULL, 'Whether the books balance'),
 	('POST', '/v1/credits', 'issue', NULL, 'Issue credit'),
 	('POST', '/v1/jobs/{job}/refund', 'refund', NULL, 'Refund what a job cost'),
@@ -90,7 +141,7 @@ END;
 COMMENT ON FUNCTION gpucredit_http.routes() IS
 'Internal: the addresses of the API, each with the function that answers it.';
 
-/* The route of a request, and the arguments that its path holds. */
+/* Finds the route of a request, and the arguments in its path. */
 CREATE FUNCTION gpucredit_http.find_route(method text, path text[],
 	OUT function text, OUT cursor text, OUT arguments jsonb, OUT allowed text[])
 LANGUAGE plpgsql IMMUTABLE

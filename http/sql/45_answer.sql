@@ -1,11 +1,13 @@
 /*
  * 45_answer.sql: answers one request, with the rights of the session's role.
  *
- * Errors are raised, so that nothing of the request stays; the daemon turns
- * them into problem documents.
+ * Errors are raised, so that the request is rolled back completely; the daemon
+ * turns them into problem documents.
  */
 
-/* The arguments of a request: those of the path, the query and the body. */
+/*
+ * Collects the arguments of a request from its path, its query and its body.
+ */
 CREATE FUNCTION gpucredit_http.request_arguments(in_path jsonb, query jsonb, body text)
 RETURNS jsonb
 LANGUAGE plpgsql IMMUTABLE
@@ -38,7 +40,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.request_arguments(jsonb, jsonb, text) IS
 'Internal: the arguments of a request by name. Errors: 22023 one is given twice, or the body is no object; 22P02 the body is no JSON.';
 
-/* Where a tenant has one binding, it need not name its organisation and account. */
+/*
+ * Adds organisation and account to the arguments of a tenant that has a single
+ * binding, so that it need not name them.
+ */
 CREATE FUNCTION gpucredit_http.with_defaults(short text, arguments jsonb, key text)
 RETURNS jsonb
 LANGUAGE plpgsql STABLE
@@ -84,8 +89,9 @@ COMMENT ON FUNCTION gpucredit_http.with_defaults(text, jsonb, text) IS
 'Internal: the arguments of a call, with the only organisation that a tenant is bound to and the key of the request''s header. Errors: 22023 two keys.';
 
 /*
- * A denial is a result, which the database keeps, but a client should not have
- * to look for it in a body whose status is 200.
+ * Returns the HTTP status of a result. A denial is a result that the database
+ * stores, but a client should not have to search for it in a body with status
+ * 200.
  */
 CREATE FUNCTION gpucredit_http.status_of(result json) RETURNS integer
 LANGUAGE sql IMMUTABLE

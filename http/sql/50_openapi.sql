@@ -1,6 +1,6 @@
 /*
- * 50_openapi.sql: what this interface offers, as an OpenAPI 3.1 document made
- * from the catalogue and the functions' comments.
+ * 50_openapi.sql: describes this interface as an OpenAPI 3.1 document, built
+ * from the catalog and the functions' comments.
  *
  * It lists what the caller's role may execute, so a tenant's document is
  * shorter than an operator's.
@@ -42,7 +42,10 @@ END;
 COMMENT ON FUNCTION gpucredit_http.json_schema(oid) IS
 'Internal: the JSON schema of a value of a type.';
 
-/* NULL is a value of every column, and of every argument that has a default. */
+/*
+ * Adds null to a schema. Every column may be null, and so may every argument
+ * that has a default.
+ */
 CREATE FUNCTION gpucredit_http.nullable(schema json) RETURNS json
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -79,7 +82,7 @@ END;
 COMMENT ON FUNCTION gpucredit_http.result_schema(gpucredit_http.callable, boolean) IS
 'Internal: the JSON schema of what a function answers.';
 
-/* An operation: a function, called at an address. */
+/* Describes an operation: a function that is called at an address. */
 CREATE FUNCTION gpucredit_http.operation(f gpucredit_http.callable, id text, summary text,
 	method text, path text, is_list boolean) RETURNS json
 LANGUAGE sql STABLE

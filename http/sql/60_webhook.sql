@@ -1,25 +1,28 @@
 /*
- * 60_webhook.sql: webhooks: addresses to which the daemon sends events.
+ * 60_webhook.sql: webhooks, which are addresses to which the daemon sends
+ * events.
  *
  * A webhook belongs to an account of an organisation and gets the events of
- * that account and of all below it.  It has the rights of the role that set it
+ * that account and of all below it. It has the rights of the role that set it
  * last: when that role may no longer read these events, the webhook is
  * disabled.
  *
- * The feed itself is the queue.  A webhook has a position in it ("after"), and
- * only the next events have a row in gpucredit_http.delivery (66_delivery.sql).
- * The daemons share the work by locking a webhook's row for as long as they
- * decide what is sent next, and by leasing the deliveries that they send.
+ * The feed itself is the queue. A webhook has a position in it ("after"), and
+ * only the next events have a row in gpucredit_http.delivery
+ * (66_delivery.sql). The daemons share the work by locking a webhook's row
+ * while they decide what is sent next, and by leasing the deliveries that they
+ * send.
  *
- * A caller's transaction may stay open with the row of its webhook locked.  So
- * no function of the daemon waits for such a lock: it leaves that webhook out.
- * What the daemon writes for many webhooks at once is in tables that callers
- * do not touch (webhook_feed, webhook_notice).
+ * A caller's transaction may stay open while the row of its webhook is locked.
+ * Therefore no function of the daemon waits for such a lock: it skips that
+ * webhook. What the daemon writes for many webhooks at once is in tables that
+ * callers do not write (webhook_feed, webhook_notice).
  *
  * Locks: webhook_feed, then webhooks in the order of their keys, then
- * deliveries of that webhook.  Calls that make webhooks of one account wait for
- * each other: they insert the same ordinal.  The daemon alone writes
- * webhook_feed, so no caller's transaction keeps another organisation waiting.
+ * deliveries of that webhook. Calls that create webhooks of one account wait
+ * for each other, because they insert the same ordinal. Only the daemon writes
+ * webhook_feed, so a caller's transaction does not make another organisation
+ * wait.
  */
 CREATE TABLE gpucredit_http.webhook (
 	org text COLLATE "C" NOT NULL,
@@ -51,7 +54,10 @@ CREATE TABLE gpucredit_http.webhook (
 	CONSTRAINT webhook_why CHECK (disabled_why IN ('by_hand', 'failures', 'gone', 'rights')),
 	CONSTRAINT webhook_waiting CHECK (waiting >= 0 AND failures >= 0)
 );
-/* the daemon finds webhooks with something to do, the most overdue first */
+/*
+ * The daemon finds webhooks that are due by this index, the most overdue
+ * first.
+ */
 CREATE INDEX webhook_due ON gpucredit_http.webhook (due_at) WHERE disabled_at IS NULL;
 COMMENT ON TABLE gpucredit_http.webhook IS
 'Webhooks: addresses to which events of an account and all below it are sent';
@@ -74,10 +80,13 @@ COMMENT ON COLUMN gpucredit_http.webhook.failing_since IS 'When the first of the
 COMMENT ON COLUMN gpucredit_http.webhook.failed_at IS 'When an attempt last failed; NULL: none did.';
 COMMENT ON COLUMN gpucredit_http.webhook.delivered_at IS 'When an attempt last succeeded; NULL: none did.';
 COMMENT ON COLUMN gpucredit_http.webhook.disabled_at IS 'Since when nothing is sent; NULL: it is enabled.';
-COMMENT ON COLUMN gpucredit_http.webhook.disabled_why IS 'by_hand; failures: a week of them; gone: the receiver answered 410; rights: its role may no longer read the events.';
+COMMENT ON COLUMN gpucredit_http.webhook.disabled_why IS 'by_hand; failures: a week of them; gone: the receiver answered 410; rights: its role may no longer read the events, or was made by rules of identity providers that are gone.';
 COMMENT ON COLUMN gpucredit_http.webhook.removed_at IS 'When it was removed; NULL: it was not.';
 
-/* No role has a right to this table: functions of its owner alone read it. */
+/*
+ * No role has a right to this table: only functions with its owner's rights
+ * read it.
+ */
 CREATE TABLE gpucredit_http.webhook_secret (
 	org text COLLATE "C" NOT NULL,
 	webhook bigint NOT NULL,
@@ -95,7 +104,10 @@ COMMENT ON COLUMN gpucredit_http.webhook_secret.generation IS '1 for its first k
 COMMENT ON COLUMN gpucredit_http.webhook_secret.secret IS 'The key of HMAC-SHA256.';
 COMMENT ON COLUMN gpucredit_http.webhook_secret.ends_at IS 'Until when it signs; infinity: until it is renewed.';
 
-/* notice_events() makes the row, so that a restored one meets no other. */
+/*
+ * notice_events() creates the row, so that a restored row never conflicts with
+ * one.
+ */
 CREATE TABLE gpucredit_http.webhook_feed (
 	feed boolean NOT NULL DEFAULT true,
 	event bigint NOT NULL,
@@ -163,13 +175,17 @@ COMMENT ON COLUMN gpucredit_http.delivery.status IS 'The HTTP status that answer
 COMMENT ON COLUMN gpucredit_http.delivery.problem IS 'Why the last attempt failed; NULL: it did not.';
 COMMENT ON COLUMN gpucredit_http.delivery.ended_at IS 'When it was delivered or given up; NULL: it waits.';
 
-/* As row-level security decides (gpucredit_internal.may_read()), of a named role. */
+/*
+ * Whether a named role may read the events of an account, by the same rules as
+ * row-level security (gpucredit_internal.may_read()).
+ */
 CREATE FUNCTION gpucredit_http.may_follow(role name, org text, account text) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT EXISTS (
 		SELECT FROM pg_roles r, pg_roles t
 		WHERE r.rolname = may_follow.role AND t.rolname = 'gpucredit_tenant'
+			AND gpucredit_http.role_holds(r.rolname)
 			AND has_function_privilege(r.oid,
 				'gpucredit.events(bigint,int,text,text,text[],bigint)'::regprocedure, 'EXECUTE')
 			AND (r.rolsuper OR NOT pg_has_role(r.oid, t.oid, 'MEMBER')
@@ -180,7 +196,10 @@ END;
 COMMENT ON FUNCTION gpucredit_http.may_follow(name, text, text) IS
 'Internal: whether a role may read the events of an account and all below it.';
 
-/* Who may set webhooks of an account may also read their addresses. */
+/*
+ * Whether a role may set webhooks of an account, and so may also read their
+ * addresses.
+ */
 CREATE FUNCTION gpucredit_http.may_manage(role name, org text, account text) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -194,7 +213,7 @@ END;
 COMMENT ON FUNCTION gpucredit_http.may_manage(name, text, text) IS
 'Internal: whether a role may set and change webhooks of an account.';
 
-/* What of an address is no secret: scheme, host and port. */
+/* Returns the part of an address that is not secret: scheme, host and port. */
 CREATE FUNCTION gpucredit_http.url_origin(url text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -204,9 +223,9 @@ COMMENT ON FUNCTION gpucredit_http.url_origin(text) IS
 'Internal: scheme, host and port of a webhook''s address.';
 
 /*
- * The form of an address.  Where it leads is decided by the daemon, from the
- * address that it connects to: a name can lead anywhere, and elsewhere a second
- * later.
+ * Checks the form of an address. The daemon decides whether it may connect,
+ * from the IP address that it connects to, because a name can resolve to any
+ * address and change at any time.
  */
 CREATE FUNCTION gpucredit_http.check_url(url text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
@@ -264,7 +283,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.check_webhook(text, text[], jsonb, text) IS
 'Internal: refuses arguments of a webhook that are none (22023).';
 
-/* The account exists, and the caller may set webhooks for it. */
+/*
+ * Checks that the account exists and that the caller may set webhooks for it.
+ */
 CREATE FUNCTION gpucredit_http.check_managed(org text, account text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -291,7 +312,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.check_managed(text, text) IS
 'Internal: refuses an account that does not exist (UC001), or whose webhooks are not the caller''s (42501).';
 
-/* A webhook that the caller may change, locked; with "removed" also one that was removed. */
+/*
+ * Returns a webhook that the caller may change, with its row locked; if
+ * "removed" is true, also one that was removed.
+ */
 CREATE FUNCTION gpucredit_http.lock_webhook(org text, webhook bigint,
 	removed boolean DEFAULT false) RETURNS gpucredit_http.webhook
 LANGUAGE plpgsql VOLATILE
@@ -318,8 +342,8 @@ COMMENT ON FUNCTION gpucredit_http.lock_webhook(text, bigint, boolean) IS
 'Internal: a webhook that the caller may change, locked. Errors: UC701 no such webhook, or another''s.';
 
 /*
- * A new key.  The body is parsed when the function is created, so that it calls
- * pgcrypto's function in whichever schema that is.
+ * Creates a new key. The body is parsed when the function is created, so that
+ * it calls pgcrypto's function whatever schema that is in.
  */
 CREATE FUNCTION gpucredit_http.new_webhook_secret(org text, webhook bigint) RETURNS text
 LANGUAGE sql VOLATILE
@@ -374,7 +398,8 @@ BEGIN
 			gpucredit.now(), gpucredit_http.feed_end(), gpucredit.now())
 		ON CONFLICT ON CONSTRAINT webhook_ordinal DO NOTHING
 		RETURNING w.webhook INTO set_webhook.webhook;
-		EXIT WHEN FOUND;		/* else another call has made one, and it is counted now */
+		EXIT WHEN FOUND;		/* otherwise another call has created one,
+								 * which is counted now */
 	END LOOP;
 	set_webhook.secret := gpucredit_http.new_webhook_secret(set_webhook.org, set_webhook.webhook);
 	PERFORM gpucredit_http.record(set_webhook.org, 'set_webhook', gpucredit_http.caller(),
@@ -411,7 +436,10 @@ BEGIN
 		RETURN false;
 	END IF;
 	IF w.disabled_at IS NULL AND w.kinds IS DISTINCT FROM change_webhook.kinds THEN
-		/* what has happened is chosen by the old kinds, and the rest by the new ones */
+		/*
+		 * Events up to now are selected by the old kinds, later ones by the
+		 * new kinds.
+		 */
 		page := gpucredit_http.read_feed(w, gpucredit.now());
 		UPDATE gpucredit_http.webhook o
 		SET after = page.after, waiting = o.waiting + page.added,
@@ -456,7 +484,10 @@ BEGIN
 	UPDATE gpucredit_http.webhook_secret s
 	SET ends_at = least(s.ends_at, gpucredit.now() + renew_webhook_secret.keep)
 	WHERE s.org = renew_webhook_secret.org AND s.webhook = renew_webhook_secret.webhook;
-	/* two at most, so that renewing often makes no long header */
+	/*
+	 * At most two keys are valid, so that frequent renewal does not make the
+	 * signature header long.
+	 */
 	DELETE FROM gpucredit_http.webhook_secret s
 	WHERE s.org = renew_webhook_secret.org AND s.webhook = renew_webhook_secret.webhook
 		AND s.generation < (SELECT max(o.generation) FROM gpucredit_http.webhook_secret o
@@ -474,8 +505,8 @@ COMMENT ON FUNCTION gpucredit_http.renew_webhook_secret(text, bigint, text, inte
 Result: the secret, which is shown this once, and not when the call is repeated; replayed: the key''s earlier call made it. Errors: UC701 no such webhook, or another''s; UC201; 22023.';
 
 /*
- * What a webhook sends no more.  Its row is locked.  Deliveries that wait have
- * failed; one that is on its way may still be reported as delivered.
+ * Stops a webhook, whose row is locked. Deliveries that wait have failed; one
+ * that is being sent may still be reported as delivered.
  */
 CREATE FUNCTION gpucredit_http.stop_webhook(w gpucredit_http.webhook, why text) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -500,7 +531,7 @@ BEGIN
 		'address', gpucredit_http.url_origin((w).url), 'label', (w).label,
 		'failing_since', (w).failing_since));
 	PERFORM gpucredit_http.record((w).org, 'stop_webhook', NULL, detail);
-	IF (w).org = '' THEN		/* alerts have an organisation */
+	IF (w).org = '' THEN		/* an alert needs an organisation */
 		PERFORM gpucredit_internal.write_event('webhook.disabled', '', '', detail);
 	ELSE
 		PERFORM gpucredit_internal.raise_alert((w).org, at, (w).account, 'webhook', 'day',
@@ -562,7 +593,10 @@ BEGIN
 		PERFORM gpucredit_http.request_end(enable_webhook.org, enable_webhook.key, 'true');
 		RETURN false;
 	END IF;
-	/* what comes after that event is sent again, whether it was or not */
+	/*
+	 * All events after this one are sent again, even those that were sent
+	 * already.
+	 */
 	DELETE FROM gpucredit_http.delivery d
 	WHERE d.org = enable_webhook.org AND d.webhook = enable_webhook.webhook AND d.event > begins;
 	UPDATE gpucredit_http.webhook o

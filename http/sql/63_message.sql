@@ -1,9 +1,9 @@
 /*
- * 63_message.sql: what a webhook is sent: the message that is made from an
- * event, and its signature.
+ * 63_message.sql: the message that a webhook gets for an event, and its
+ * signature.
  */
 
-/* An event in one line, as people read it. */
+/* Describes an event in one line for people. */
 CREATE FUNCTION gpucredit_http.event_summary(e gpucredit.event) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -16,7 +16,7 @@ END;
 COMMENT ON FUNCTION gpucredit_http.event_summary(gpucredit.event) IS
 'Internal: an event in one line.';
 
-/* What a template may name. */
+/* Returns the values that a template may name. */
 CREATE FUNCTION gpucredit_http.template_values(e gpucredit.event) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -36,9 +36,9 @@ COMMENT ON FUNCTION gpucredit_http.template_values(gpucredit.event) IS
 'Internal: what an event puts in the place of the names in a template.';
 
 /*
- * A template with its names replaced.  Each text is read once, so that what an
- * event puts into it is not read as a name.  A text that is nothing but
- * {detail} becomes the object itself.
+ * Replaces the names in a template. Each text is scanned once, so that
+ * inserted text of an event is not interpreted as a name. A text that consists
+ * only of {detail} becomes the object itself.
  */
 CREATE FUNCTION gpucredit_http.fill_template(template jsonb, names jsonb,
 	depth integer DEFAULT 1) RETURNS jsonb
@@ -118,7 +118,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_http.check_template(jsonb) IS
 'Internal: refuses what is no template (22023).';
 
-/* The body of the message of an event. */
+/* Returns the body of the message for an event. */
 CREATE FUNCTION gpucredit_http.message_body(template jsonb, e gpucredit.event) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -134,8 +134,9 @@ COMMENT ON FUNCTION gpucredit_http.message_body(jsonb, gpucredit.event) IS
 'Internal: what a webhook is sent of an event, as JSON.';
 
 /*
- * The same for each attempt, and another one for another event, also where a
- * database that was restored gives a number for the second time.
+ * Returns the id of a message. It is the same for each attempt, and differs
+ * between events, even if a restored database assigns an event number for the
+ * second time.
  */
 CREATE FUNCTION gpucredit_http.message_id(e gpucredit.event) RETURNS text
 LANGUAGE sql STABLE
@@ -146,9 +147,9 @@ COMMENT ON FUNCTION gpucredit_http.message_id(gpucredit.event) IS
 'Internal: the header webhook-id of an event.';
 
 /*
- * As standardwebhooks signs: "v1," and the base64 of HMAC-SHA256 of id,
- * timestamp and body, once for each key that is good.  The body is parsed when
- * the function is created, so that it calls pgcrypto's hmac().
+ * Signs a message as Standard Webhooks defines: "v1," and the base64 of
+ * HMAC-SHA256 over id, timestamp and body, once for each valid key. The body
+ * is parsed when the function is created, so that it calls pgcrypto's hmac().
  */
 CREATE FUNCTION gpucredit_http.sign_message(org text, webhook bigint, message text)
 RETURNS text

@@ -1,53 +1,54 @@
 /*
- * 66_delivery.sql: which event is sent to which webhook, when, and what became
- * of it.
+ * 66_delivery.sql: decides which event is sent to which webhook and when, and
+ * stores the results.
  *
- * A daemon calls, again and again:
+ * A daemon calls the following functions repeatedly:
  *
- *	number_events()			numbers what has committed (35_stream.sql)
- *	notice_events()			notes which webhooks have new events
- *	claim_deliveries()		leases deliveries that are due, and answers messages
- *	report_deliveries()		says what became of them
- *	forget_deliveries()		deletes what is old; once a minute
+ *     number_events()      numbers committed events (35_stream.sql)
+ *     notice_events()      records which webhooks have new events
+ *     claim_deliveries()   leases deliveries that are due, returns messages
+ *     report_deliveries()  stores the results of attempts
+ *     forget_deliveries()  deletes old rows, once a minute
  *
- * A claim locks a webhook's row, reads on in the feed, and leases as many
- * deliveries as the webhook may have underway.  A lease is the time until
- * which the row is not due.  If its daemon dies, another one sends the message
- * again.  So a receiver gets a message at least once.
+ * A claim locks a webhook's row, reads further in the feed, and leases as many
+ * deliveries as the webhook may have under way. A lease is a time before which
+ * the row is not due again. If its daemon dies, another one sends the message
+ * again, so a receiver gets a message at least once.
  *
- * Of each job, only the first event that waits is due.  The others have due_at
- * 'infinity' until that one is delivered or given up.  All changes of a
- * webhook's deliveries are made under the lock of its row, so none is
- * forgotten there.
+ * Of each job, only the first waiting event is due. The others have due_at
+ * 'infinity' until that one is delivered or given up. All changes of a
+ * webhook's deliveries are made while its row is locked, so none of them stays
+ * at 'infinity'.
  *
- * The pauses between attempts grow: each is as long as all the time since the
- * first attempt, at least 5 s and at most 4 h, and up to a fifth more, so that
- * many do not come at once.  An attempt that fails a day after the first one
- * is the last.  After three failures in a row a webhook has one attempt at a
- * time, after pauses of 5 s to 5 min.  When one succeeds then, all that waits
- * is due at once.
+ * The pauses between attempts grow: each is as long as the time since the
+ * first attempt, at least 5 s and at most 4 h, plus a random fifth at most, so
+ * that attempts do not coincide. An attempt that fails a day after the first
+ * one is the last. After three failures in a row a webhook has one attempt at
+ * a time, after pauses of 5 s to 5 min. When an attempt succeeds then, all
+ * waiting deliveries are due at once.
  *
- * An organisation that has many webhooks, or slow ones, has a part of the
- * daemon's connections, and no more than a third of what is left of them: so
- * several such organisations leave some for others.  A delivery whose webhook
- * is disabled, removed or sent its events again no longer has its lease, but the
- * daemon is still sending it.  So the daemon passes how many messages it is
- * sending of each organisation.
+ * An organisation with many or slow webhooks gets a limited part of the
+ * daemon's connections, and no more than a third of those that are free, so
+ * that several such organisations leave some for others. A delivery whose
+ * webhook was disabled, removed or rewound has lost its lease, but the daemon
+ * may still be sending it. Therefore the daemon passes the number of messages
+ * that it is sending for each organisation.
  *
- * A claim reads much of the feed for one webhook of an organisation, and 20,000
- * events or a page more in all, however many webhooks begin far behind: so it
- * ends in time, and the next one goes on.
+ * A claim reads much of the feed for only one webhook of an organisation, and
+ * about 20,000 events in all, however many webhooks are far behind. So it ends
+ * in time, and the next claim continues.
  */
 
 /*
- * Notes which webhooks have new events.  It reads each event once, however many
- * webhooks there are.  Webhooks that another transaction is making or enabling
- * are not seen here: they are due as soon as that has committed.
+ * Records which webhooks have new events. It reads each event once, however
+ * many webhooks there are. Webhooks that another transaction is creating or
+ * enabling are not visible here; they are due as soon as it has committed.
  */
 CREATE FUNCTION gpucredit_http.notice_events(most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off SET enable_bitmapscan = off	/* whatever the statistics say */
+/* force the index whatever the statistics are */
+SET enable_seqscan = off SET enable_bitmapscan = off
 AS $$
 DECLARE
 	begins bigint;
@@ -67,7 +68,7 @@ BEGIN
 	IF NOT FOUND OR NOT EXISTS (SELECT FROM gpucredit.event e WHERE e.event > begins) THEN
 		RETURN 0;
 	END IF;
-	/* what happened while there was no webhook is nobody's */
+	/* Events from times without any webhook need not be read. */
 	SELECT greatest(begins, min(w.after)) INTO begins
 	FROM gpucredit_http.webhook w WHERE w.disabled_at IS NULL;
 	WITH page AS (
@@ -91,9 +92,9 @@ COMMENT ON FUNCTION gpucredit_http.notice_events(integer) IS
 'Gateway: notes which webhooks have new events, of so many events at most; returns how many were read. 0 while another daemon does it; -1: no webhook is enabled, or this is a standby.';
 
 /*
- * Reads on in the feed for a locked webhook, as long as few of its deliveries
- * wait: the feed keeps the others.  A job whose first event fails keeps its
- * later ones waiting, so these do not count among the few.
+ * Reads further in the feed for a locked webhook, as long as few of its
+ * deliveries wait; later events stay in the feed. A job whose first event
+ * fails makes its later events wait, so those are not counted.
  */
 CREATE FUNCTION gpucredit_http.read_feed(w gpucredit_http.webhook, at timestamptz,
 	OUT after bigint, OUT events integer, OUT added integer, OUT has_more boolean)
@@ -117,7 +118,7 @@ BEGIN
 	THEN
 		RETURN;
 	END IF;
-	/* asked first, so that all up to here can be read below */
+	/* This is read first, so that all events up to here are visible below. */
 	SELECT f.event INTO noted FROM gpucredit_http.webhook_feed f;
 	SELECT count(*), max(s.event) INTO read_feed.events, last
 	FROM (SELECT e.event FROM gpucredit.event e
@@ -160,11 +161,15 @@ DECLARE
 	claimed integer := 0;
 	w gpucredit_http.webhook;
 	page record;
-	busy record;			/* what is underway: of the organisation, of the webhook */
-	abreast integer;		/* so many at once */
-	share integer;			/* so many of the organisation at once */
-	events integer := 0;	/* that were read */
-	far_behind text[] := '{}';	/* organisations of which many were read */
+	busy record;			/* number of deliveries under way, for the
+							 * organisation and for the webhook */
+	abreast integer;		/* how many deliveries of the webhook may be under
+							 * way */
+	share integer;			/* how many deliveries of the organisation may be
+							 * under way */
+	events integer := 0;	/* number of events that were read */
+	far_behind text[] := '{}';	/* organisations for which many events were
+								 * read */
 	room integer;
 	d gpucredit_http.delivery;
 	e gpucredit.event;
@@ -244,7 +249,8 @@ BEGIN
 				claim_deliveries.signature := gpucredit_http.sign_message(w.org, w.webhook,
 					format('%s.%s.%s', claim_deliveries.id, claim_deliveries.sent_at,
 						claim_deliveries.body));
-			EXCEPTION WHEN OTHERS THEN		/* it is no reason to send others nothing */
+			EXCEPTION WHEN OTHERS THEN		/* a message that cannot be built
+											 * must not prevent others */
 				RAISE LOG 'gpucredit_http: no message of event % for webhook %: %', d.event,
 					w.webhook, SQLERRM;
 				PERFORM gpucredit_http.end_attempt(w.org, w.webhook, d.event, d.attempts, NULL,
@@ -278,8 +284,8 @@ COMMENT ON FUNCTION gpucredit_http.claim_deliveries(integer, integer, interval, 
 'Gateway: leases at most so many deliveries that are due, of which an organisation has so many underway at most, for a time: what is not reported by then is sent again. sending: how many messages of each organisation the daemon is sending, as an object. Result: for each the webhook, the event, the number of the attempt, the address, and the message with its headers.';
 
 /*
- * What became of an attempt.  The webhook's row is locked.  A success counts
- * also where the lease had ended, because the receiver has the message.
+ * Stores the result of an attempt. The webhook's row is locked. A success
+ * counts even if the lease had ended, because the receiver has the message.
  */
 CREATE FUNCTION gpucredit_http.end_attempt(org text, webhook bigint, event bigint,
 	attempt integer, status integer, problem text, retry_after integer,
@@ -315,10 +321,12 @@ BEGIN
 		underway = false, status = end_attempt.status,
 		problem = CASE WHEN NOT ok THEN end_attempt.problem END
 	WHERE o.org = d.org AND o.webhook = d.webhook AND o.event = d.event;
-	IF d.state <> 'waiting' THEN		/* its webhook was disabled meanwhile */
+	IF d.state <> 'waiting' THEN		/* its webhook was disabled in the
+										 * meantime */
 		RETURN;
 	END IF;
-	IF ended AND d.job IS NOT NULL THEN		/* it is the turn of the job's next event */
+	IF ended AND d.job IS NOT NULL THEN		/* the job's next event becomes
+											 * due */
 		UPDATE gpucredit_http.delivery o SET due_at = at
 		WHERE o.org = d.org AND o.webhook = d.webhook AND o.due_at = 'infinity'
 			AND o.state = 'waiting' AND o.event = (
@@ -329,6 +337,9 @@ BEGIN
 	IF ended THEN
 		UPDATE gpucredit_http.webhook o SET waiting = o.waiting - 1
 		WHERE o.org = d.org AND o.webhook = d.webhook;
+		IF d.job IS NOT NULL THEN
+			PERFORM gpucredit_http.note_delivery_span(d, at, end_attempt.status, ok);
+		END IF;
 	END IF;
 	IF NOT end_attempt.is_last THEN
 		PERFORM gpucredit_http.count_attempt(d.org, d.webhook, ok, end_attempt.status,
@@ -340,8 +351,9 @@ COMMENT ON FUNCTION gpucredit_http.end_attempt(text, bigint, bigint, integer, in
 'Internal: what became of an attempt of a delivery, whose webhook is locked. is_last: it is given up, whatever its age, and no failure of the receiver.';
 
 /*
- * What an attempt means for its webhook, whose row is locked.  No pause is made
- * shorter: an attempt that ends during one began before it.
+ * Applies the result of an attempt to its webhook, whose row is locked. A
+ * pause is never shortened: an attempt that ends during a pause began before
+ * it.
  */
 CREATE FUNCTION gpucredit_http.count_attempt(org text, webhook bigint, ok boolean,
 	status integer, retry_after integer, ended boolean) RETURNS void
@@ -356,7 +368,7 @@ BEGIN
 	SELECT o.* INTO STRICT w FROM gpucredit_http.webhook o
 	WHERE o.org = count_attempt.org AND o.webhook = count_attempt.webhook;
 	IF count_attempt.ok THEN
-		IF w.failures >= 3 THEN		/* the receiver is back */
+		IF w.failures >= 3 THEN		/* the receiver works again */
 			UPDATE gpucredit_http.delivery o SET due_at = at
 			WHERE o.org = w.org AND o.webhook = w.webhook AND o.state = 'waiting'
 				AND NOT o.underway AND o.due_at > at AND o.due_at < 'infinity';
@@ -427,8 +439,8 @@ COMMENT ON FUNCTION gpucredit_http.report_deliveries(jsonb) IS
 'Gateway: what became of deliveries: an array of objects with org, webhook, event, attempt, status (the HTTP status that answered; none: nothing did), problem, and retry_after in seconds. Result: those to report again, because somebody is changing their webhook.';
 
 /*
- * Deletes deliveries that ended a week ago, secrets that are good no more, and
- * webhooks that were removed a day ago.  It waits for nobody.
+ * Deletes deliveries that ended a week ago, keys that are no longer valid, and
+ * webhooks that were removed a day ago. It skips rows that are locked.
  */
 CREATE FUNCTION gpucredit_http.forget_deliveries(most integer) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -447,6 +459,7 @@ BEGIN
 		WHERE o.state <> 'waiting' AND o.ended_at < at - interval '7 days'
 		ORDER BY o.ended_at LIMIT forget_deliveries.most FOR UPDATE SKIP LOCKED));
 	GET DIAGNOSTICS n = ROW_COUNT;
+	DELETE FROM gpucredit_http.span_delivery s WHERE s.ended_at < at - interval '1 day';
 	DELETE FROM gpucredit_http.webhook_secret s
 	WHERE s.ctid = ANY (ARRAY(SELECT o.ctid FROM gpucredit_http.webhook_secret o
 		WHERE o.ends_at <= at FOR UPDATE SKIP LOCKED));
@@ -520,7 +533,7 @@ BEGIN
 	WHERE d.org = w.org AND d.webhook = w.webhook AND d.event = ANY (chosen)
 		AND d.state <> 'waiting';
 	GET DIAGNOSTICS n = ROW_COUNT;
-	/* of each job, the first that waits is due */
+	/* Of each job, the first waiting event becomes due. */
 	UPDATE gpucredit_http.delivery d
 	SET due_at = CASE WHEN d.job IS NOT NULL AND EXISTS (SELECT FROM gpucredit_http.delivery o
 				WHERE o.org = d.org AND o.webhook = d.webhook AND o.job = d.job

@@ -1,5 +1,5 @@
 /*
- * 97_verify.sql: what must hold of webhooks at every instant.
+ * 97_verify.sql: the invariants of webhooks, which hold at every instant.
  */
 CREATE FUNCTION gpucredit_http.verify()
 RETURNS TABLE (org text, invariant text, detail text)
@@ -14,7 +14,7 @@ BEGIN ATOMIC
 		ON d.org = w.org AND d.webhook = w.webhook
 	WHERE w.waiting <> coalesce(d.n, 0)
 	UNION ALL
-	/* nothing waits for ever */
+	/* No delivery waits forever. */
 	SELECT d.org, 'waits_for_an_earlier_event', format('webhook %s, event %s', d.webhook, d.event)
 	FROM gpucredit_http.delivery d
 	WHERE d.state = 'waiting' AND d.due_at = 'infinity'
@@ -26,7 +26,10 @@ BEGIN ATOMIC
 	FROM gpucredit_http.webhook w
 	WHERE w.disabled_at IS NULL AND w.waiting > 0 AND w.due_at = 'infinity'
 	UNION ALL
-	/* of an event that the feed has noted, either a notice is there, or it was read */
+	/*
+	 * For each event that the feed has passed, either a notice exists, or the
+	 * webhook has read it.
+	 */
 	SELECT w.org, 'new_events_are_noted', format('webhook %s: event %s', w.webhook, e.event)
 	FROM gpucredit_http.webhook w CROSS JOIN gpucredit_http.webhook_feed f
 		CROSS JOIN LATERAL (SELECT e.event FROM gpucredit.event e

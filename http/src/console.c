@@ -1,13 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * console.c
- *		The console's files.
+ *		Serves the console's files.
  *
- * They are read once, when the daemon starts, and an address is looked up in
- * their list as it came: no address reaches a file that is not in it.  An
- * address below /console/ that names no file is a page of the console, which
- * its index.html shows.  A file X.gz is sent for X to clients that unpack it.
- *
+ * The files are read once, when the daemon starts, and an address is compared
+ * with their names without decoding, so that no address reaches a file that is
+ * not in the list. An address below /console/ that names no file is a page of
+ * the console, for which index.html is sent. A file X.gz is sent in place of X
+ * to clients that accept gzip.
  *-------------------------------------------------------------------------
  */
 #include "console.h"
@@ -20,26 +20,31 @@
 #include <string.h>
 
 #include "etag.h"
+#include "log.h"
 #include "options.h"
 #include "problem.h"
 
 #define PREFIX		"/console/"
-#define HASHED		"assets/"	/* the names of files in it have their digest */
+#define HASHED		"assets/"	/* names of files in this folder contain their
+								 * digest */
 #define FILE_MAX	(8 * 1024 * 1024)
 
-/* No script, style or picture but the daemon's own, and in nobody's frame. */
+/*
+ * Allows scripts, styles and pictures only from the daemon itself, and forbids
+ * frames.
+ */
 #define POLICY	"default-src 'none'; script-src 'self'; style-src 'self'; " \
 	"img-src 'self' data:; connect-src 'self'; base-uri 'none'; " \
 	"form-action 'none'; frame-ancestors 'none'"
 
 typedef struct ConsoleFile
 {
-	char	   *name;			/* below the folder */
+	char	   *name;			/* relative to the folder */
 	const char *type;
 	char		etag[ETAG_SIZE];
 	char	   *content;
 	size_t		size;
-	struct ConsoleFile *packed; /* the same by gzip; or NULL */
+	struct ConsoleFile *packed; /* the same file compressed by gzip, or NULL */
 	struct ConsoleFile *next;
 }			ConsoleFile;
 
@@ -54,7 +59,10 @@ find_file(const char *name, size_t length)
 	return NULL;
 }
 
-/* The type of a file, by the end of its name; NULL: it is not served. */
+/*
+ * Returns the media type of a file by its suffix, or NULL if such files are
+ * not served.
+ */
 static const char *
 type_of(const char *name)
 {
@@ -79,7 +87,7 @@ type_of(const char *name)
 	return NULL;
 }
 
-/* Read one file into the list; false if it cannot be read. */
+/* Reads one file into the list. Returns false if it cannot be read. */
 static bool
 read_file(const char *path, const char *name, size_t size)
 {
@@ -93,7 +101,7 @@ read_file(const char *path, const char *name, size_t size)
 		fclose(stream);
 	if (!good)
 	{
-		log_line("could not read \"%s\"", path);
+		LogLine("could not read \"%s\"", path);
 		if (file != NULL)
 		{
 			free(file->name);
@@ -110,7 +118,7 @@ read_file(const char *path, const char *name, size_t size)
 	return true;
 }
 
-/* Of each file that another one is packed from: note that one. */
+/* Links each file to its compressed version, if it has one. */
 static void
 find_packed(void)
 {
@@ -169,7 +177,7 @@ answer_redirect(WebRequest * request)
 	add_headers(request->response);
 }
 
-/* Does the client unpack what gzip packed? */
+/* Whether the client accepts gzip. */
 static bool
 unpacks(struct MHD_Connection *connection)
 {
@@ -180,7 +188,7 @@ unpacks(struct MHD_Connection *connection)
 		strstr(accepted, "gzip;q=0") == NULL;
 }
 
-/* Answer with a file: nothing if the client has it already. */
+/* Answers with a file, or with 304 if the client has it already. */
 static void
 answer_file(WebRequest * request, const ConsoleFile * file)
 {

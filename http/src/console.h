@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * console.h
- *		The console's files.
- *
+ *		Serves the console's files.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_CONSOLE_H
@@ -10,12 +9,12 @@
 
 #include "request.h"
 
-/* Read the files below a folder; false if it has no index.html. */
+/* Reads the files below a folder. Returns false if it has no index.html. */
 extern bool console_load(const char *folder);
 
 /*
- * Answer a request whose address is the console's; false if it is not, or if
- * there is no console.
+ * Answers a request whose address is the console's. Returns false if the
+ * address is not, or if the daemon has no console.
  */
 extern bool console_answer(WebRequest *request);
 

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * counters.c
- *		What the daemon counts, as Prometheus reads it.
- *
+ *		Counts requests, and formats the counters for Prometheus.
  *-------------------------------------------------------------------------
  */
 #include "counters.h"
@@ -12,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client.h"
+#include "http_client.h"
 #include "queue.h"
+#include "span.h"
 #include "stream.h"
 #include "webhook.h"
 #include "worker.h"
@@ -22,8 +22,9 @@ static const int bounds_ms[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 
 
 #define NBOUNDS	(sizeof(bounds_ms) / sizeof(bounds_ms[0]))
 
-static atomic_ullong answered[6];	/* by the status' first digit */
-static atomic_ullong within[NBOUNDS + 1];	/* by the time that it took */
+static atomic_ullong answered[6];	/* by the first digit of the status */
+static atomic_ullong within[NBOUNDS + 1];	/* by the time that the answer
+											 * took */
 static atomic_ullong total_us;
 
 void
@@ -72,7 +73,7 @@ counters_text(void)
 			"gpucreditd_waiting_requests %d\n", queue_length());
 	fprintf(out, "# HELP gpucreditd_connections Clients' connections.\n"
 			"# TYPE gpucreditd_connections gauge\n"
-			"gpucreditd_connections %d\n", clients_open());
+			"gpucreditd_connections %d\n", ClientsOpen());
 	fprintf(out, "# HELP gpucreditd_streams Clients that get events as they happen.\n"
 			"# TYPE gpucreditd_streams gauge\n"
 			"gpucreditd_streams %d\n", streams_count());
@@ -84,6 +85,14 @@ counters_text(void)
 	fprintf(out, "# HELP gpucreditd_webhooks_underway Attempts that have begun and not ended.\n"
 			"# TYPE gpucreditd_webhooks_underway gauge\n"
 			"gpucreditd_webhooks_underway %d\n", webhooks_underway());
+	fprintf(out, "# HELP gpucreditd_spans_total Spans of jobs that the collector has answered.\n"
+			"# TYPE gpucreditd_spans_total counter\n"
+			"gpucreditd_spans_total{result=\"accepted\"} %llu\n"
+			"gpucreditd_spans_total{result=\"refused\"} %llu\n"
+			"# HELP gpucreditd_span_failures_total Requests to the collector that failed and are repeated.\n"
+			"# TYPE gpucreditd_span_failures_total counter\n"
+			"gpucreditd_span_failures_total %llu\n",
+			spans_sent(true), spans_sent(false), spans_failures());
 	fprintf(out, "# HELP gpucreditd_database_up Whether the last request reached the database.\n"
 			"# TYPE gpucreditd_database_up gauge\n"
 			"gpucreditd_database_up %d\n", workers_ready());

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * counters.h
- *		What the daemon counts, as Prometheus reads it.
- *
+ *		Counts requests, and formats the counters for Prometheus.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_COUNTERS_H
@@ -10,10 +9,13 @@
 
 #include "request.h"
 
-/* Count a request that has been answered. */
+/* Counts a request that has been answered. */
 extern void count_answer(const WebRequest *request);
 
-/* The counters, to be freed; NULL without memory. */
+/*
+ * Returns the counters as text that the caller frees, or NULL if memory runs
+ * out.
+ */
 extern char *counters_text(void);
 
 #endif							/* HTTP_COUNTERS_H */

@@ -1,17 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * database.c
- *		Has a request answered by the database.
+ *		Has the database answer a request.
  *
- * A request is one transaction of two statements, sent at once: the first makes
- * the session act as the token's role until the transaction ends, the second
- * answers with that role's rights.  The transaction is the implicit one of a
- * pipeline, so an error undoes all of it, and nothing of the role outlives it.
+ * A request is one transaction of two statements, sent at once: the first
+ * makes the session act as the token's role until the transaction ends, the
+ * second computes the answer with that role's rights. The transaction is the
+ * implicit one of a pipeline, so an error rolls back all of it, and the role
+ * ends with it.
  *
- * A request that failed because of another transaction is repeated.  One whose
- * connection broke is not: nobody knows whether it took effect.  The client
- * repeats it, with the same key.
- *
+ * A request that failed because of another transaction is repeated. A request
+ * whose connection broke is not, because it may have taken effect; the client
+ * repeats it with the same idempotency key.
  *-------------------------------------------------------------------------
  */
 #include "database.h"
@@ -20,9 +20,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_repeat.h"
 #include "etag.h"
+#include "log.h"
 #include "options.h"
 #include "problem.h"
+#include "signin.h"
 #include "stream.h"
 
 #define TRIES	5
@@ -30,6 +33,14 @@
 static const char *const enter_sql =
 "SELECT gpucredit_http.enter($1::pg_catalog.text, $2::pg_catalog.text,"
 " $3::pg_catalog.text, $4::pg_catalog.text)";
+
+static const char *const enter_identity_sql =
+"SELECT gpucredit_http.enter_identity($1::pg_catalog.text, $2::pg_catalog.text,"
+" $3::pg_catalog.text)";
+
+static const char *const sign_in_sql =
+"SELECT s.cookie, s.max_age FROM gpucredit_http.sign_in($1::pg_catalog.int8,"
+" $2::pg_catalog.jsonb, $3::pg_catalog.text, $4::pg_catalog.text) s";
 
 static const char *const session_sql =
 "SELECT s.status, s.type, s.content, s.allow, s.cookie, s.max_age"
@@ -50,16 +61,20 @@ static const char *const page_sql =
 "SELECT * FROM gpucredit_http.stream_page($1::pg_catalog.int8, $2::pg_catalog.text,"
 " $3::pg_catalog.text, $4::pg_catalog.text[], $5::pg_catalog.int8)";
 
-/* What a request's transaction does, mostly with the rights of its token's role. */
+/*
+ * The second statement of a request's transaction, which mostly runs with the
+ * rights of its token's role.
+ */
 typedef struct Work
 {
 	const char *statement;
 	int			n;
 	const char *values[5];
-	bool		is_alone;		/* it checks the token itself */
+	bool		is_alone;		/* the statement itself checks the token, so
+								 * there is no first statement */
 }			Work;
 
-/* Set what every session of the daemon has. */
+/* Sets what every session of the daemon needs. */
 static bool
 set_session(PGconn * connection)
 {
@@ -89,27 +104,38 @@ prepare(PGconn * connection, const char *name, const char *statement)
 	return good;
 }
 
-/* Prepare a session that answers requests; false if a statement failed. */
+/*
+ * Prepares a session that answers requests. Returns false if a statement
+ * failed.
+ */
 static bool
 prepare_session(PGconn * connection)
 {
 	return set_session(connection) && prepare(connection, "enter", enter_sql) &&
 		prepare(connection, "answer", answer_sql) &&
 		prepare(connection, "session", session_sql) &&
+		prepare(connection, "enter_identity", enter_identity_sql) &&
+		prepare(connection, "sign_in", sign_in_sql) &&
 		prepare(connection, "stream", stream_sql) &&
 		prepare(connection, "page", page_sql) &&
 		PQenterPipelineMode(connection) == 1;
 }
 
-/* A new connection to the database, in whatever state. */
+/*
+ * Opens a connection to the database. The caller checks its state. The
+ * operator's connection string takes precedence over the limits set here.
+ */
 static PGconn *
 connect_to_database(void)
 {
 	static const char *const words[] = {
-		"dbname", "fallback_application_name", "connect_timeout", "keepalives_idle",
-		"tcp_user_timeout", NULL
+		"fallback_application_name", "connect_timeout", "keepalives_idle",
+		"keepalives_interval", "keepalives_count", "tcp_user_timeout", "dbname",
+		NULL
 	};
-	const char *values[] = {options.database, "gpucreditd", "10", "10", "30000", NULL};
+	const char *values[] = {
+		"gpucreditd", "10", "10", "5", "4", "30000", options.database, NULL
+	};
 
 	return PQconnectdbParams(words, values, 1);
 }
@@ -121,18 +147,57 @@ database_connect(void)
 
 	if (PQstatus(connection) == CONNECTION_OK && set_session(connection))
 		return connection;
-	log_line("no connection to the database: %s", PQerrorMessage(connection));
+	LogLine("no connection to the database: %s", PQerrorMessage(connection));
 	PQfinish(connection);
 	return NULL;
 }
 
-/* A connection that works, as far as one can know; false if there is none. */
+bool
+database_keep_connected(PGconn * *connection)
+{
+	PGresult   *result;
+	bool		good;
+
+	if (*connection != NULL && PQstatus(*connection) == CONNECTION_OK)
+		return true;
+	PQfinish(*connection);
+	*connection = database_connect();
+	if (*connection == NULL)
+		return false;
+	result = PQexec(*connection, "SET default_transaction_isolation = 'read committed'");
+	good = PQresultStatus(result) == PGRES_COMMAND_OK;
+	PQclear(result);
+	if (!good)
+	{
+		PQfinish(*connection);
+		*connection = NULL;
+	}
+	return good;
+}
+
+PGresult *
+database_rows(PGconn * connection, const char *thread, const char *statement, int n,
+			  const char *const *values)
+{
+	PGresult   *result = PQexecParams(connection, statement, n, NULL, values, NULL, NULL, 0);
+
+	if (PQresultStatus(result) == PGRES_TUPLES_OK)
+		return result;
+	LogLine("%s: %s", thread, PQresultErrorMessage(result));
+	PQclear(result);
+	return NULL;
+}
+
+/*
+ * Connects unless there is a connection that seems to work. Returns false if
+ * there is none.
+ */
 static bool
 connect_if_needed(PGconn * *connection)
 {
 	/*
-	 * A server that has stopped meanwhile has closed it.  The first call reads
-	 * the server's last words, the second one the end.
+	 * A server that has stopped has closed the connection. The first call
+	 * reads the server's last message, the second one the end of the stream.
 	 */
 	if (*connection != NULL && PQconsumeInput(*connection) == 1 &&
 		PQconsumeInput(*connection) == 1 && PQstatus(*connection) == CONNECTION_OK)
@@ -141,7 +206,7 @@ connect_if_needed(PGconn * *connection)
 	*connection = connect_to_database();
 	if (PQstatus(*connection) == CONNECTION_OK && prepare_session(*connection))
 		return true;
-	log_line("no connection to the database: %s", PQerrorMessage(*connection));
+	LogLine("no connection to the database: %s", PQerrorMessage(*connection));
 	PQfinish(*connection);
 	*connection = NULL;
 	return false;
@@ -156,9 +221,9 @@ answer_unreachable(WebRequest * request)
 }
 
 /*
- * Read what a pipeline answers, up to its end.  The role that the request acts
- * as, the answer's row and the first error are kept; false if the connection
- * broke.
+ * Reads the results of a pipeline up to its end. Stores the role that the
+ * request acts as, the answer's row, and the first error. Returns false if the
+ * connection broke.
  */
 static bool
 read_pipeline(PGconn * connection, WebRequest * request, PGresult * *rows, PGresult * *error)
@@ -198,36 +263,35 @@ read_pipeline(PGconn * connection, WebRequest * request, PGresult * *rows, PGres
 	return false;
 }
 
-static bool
-may_repeat(const PGresult * error)
-{
-	const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
-
-	return sqlstate != NULL && strncmp(sqlstate, "40", 2) == 0;
-}
-
 /*
- * Run a request's transaction; without work, only the check of its token.
- * False if the connection broke.
+ * Runs a request's transaction. Without "work", it only checks the token.
+ * Returns false if the connection broke.
  */
 static bool
 run_transaction(PGconn * connection, WebRequest * request, const Work * work,
 				PGresult * *rows, PGresult * *error)
 {
-	const char *who[] = {
-		request->token, request->traceparent != NULL ? request->traceparent : "",
-		request->csrf, request->method
-	};
+	const char *traceparent = request->traceparent != NULL ? request->traceparent : "";
+	const char *who[] = {request->token, traceparent, request->csrf, request->method};
+	char		provider[24];
+	const char *whose[] = {provider, request->claims, traceparent};
+	bool		is_identity = request->claims != NULL;
 
+	snprintf(provider, sizeof(provider), "%lld", request->provider);
 	return ((work != NULL && work->is_alone) ||
-			PQsendQueryPrepared(connection, "enter", 4, who, NULL, NULL, 0) == 1) &&
+			PQsendQueryPrepared(connection, is_identity ? "enter_identity" : "enter",
+								is_identity ? 3 : 4, is_identity ? whose : who,
+								NULL, NULL, 0) == 1) &&
 		(work == NULL || PQsendQueryPrepared(connection, work->statement, work->n, work->values,
 											 NULL, NULL, 0) == 1) &&
 		PQpipelineSync(connection) == 1 &&
 		read_pipeline(connection, request, rows, error);
 }
 
-/* Answer with content that is copied; a GET gets a tag, and 304 if it has it. */
+/*
+ * Answers with a copy of the content. The answer to a GET has an entity tag,
+ * or is 304 if the client has that tag.
+ */
 static void
 answer_content(WebRequest * request, int status, const char *type, const char *content,
 			   size_t size)
@@ -252,7 +316,7 @@ answer_content(WebRequest * request, int status, const char *type, const char *c
 		MHD_add_response_header(request->response, "ETag", etag);
 }
 
-/* The cookie of a session that has begun or ended, if the answer has one. */
+/* Adds the cookie of a session that has begun or ended, if the row has one. */
 static void
 add_cookie(WebRequest * request, const PGresult * row)
 {
@@ -267,8 +331,8 @@ add_cookie(WebRequest * request, const PGresult * row)
 }
 
 /*
- * The database's answer: a status, a type, the content, the allowed methods,
- * and perhaps a cookie.
+ * Answers with the database's row: status, type, content, allowed methods, and
+ * possibly a cookie.
  */
 static void
 answer_with_row(WebRequest * request, const PGresult * row)
@@ -292,7 +356,10 @@ answer_with_row(WebRequest * request, const PGresult * row)
 	add_cookie(request, row);
 }
 
-/* Run a request's transaction, and repeat it where others were in its way. */
+/*
+ * Runs a request's transaction, and repeats it after conflicts with other
+ * transactions.
+ */
 static bool
 run_repeated(PGconn * *connection, WebRequest * request, const Work * work, PGresult * *rows,
 			 PGresult * *error)
@@ -310,7 +377,7 @@ run_repeated(PGconn * *connection, WebRequest * request, const Work * work, PGre
 			*connection = NULL;
 			return false;
 		}
-		if (*error == NULL || !may_repeat(*error) || i == TRIES - 1)
+		if (*error == NULL || CallMayRepeat(*error) != REPEAT_AT_ONCE || i == TRIES - 1)
 			return true;
 		PQclear(*rows);
 		PQclear(*error);
@@ -324,8 +391,9 @@ database_answer(PGconn * *connection, WebRequest * request)
 {
 	PGresult   *rows = NULL;
 	PGresult   *error = NULL;
+	char		provider[24];
 	Work		work = {"answer", 5, {
-		request->method, request->path, request->query, request->key, request->body
+			request->method, request->path, request->query, request->key, request->body
 	}, false};
 
 	if (request->is_stream)
@@ -342,8 +410,18 @@ database_answer(PGconn * *connection, WebRequest * request)
 		"session", 5,
 		{
 			request->method, request->token, request->csrf,
-			MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent"),
-			request->query
+				MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent"),
+				request->query
+		}, true
+	};
+	snprintf(provider, sizeof(provider), "%lld", request->provider);
+	if (request->sign_in.step != SIGN_IN_NONE)
+		work = (Work)
+	{
+		"sign_in", 4,
+		{
+			provider, request->claims, request->sign_in.nonce,
+				MHD_lookup_connection_value(request->connection, MHD_HEADER_KIND, "User-Agent")
 		}, true
 	};
 	if (!run_repeated(connection, request, &work, &rows, &error))
@@ -351,7 +429,9 @@ database_answer(PGconn * *connection, WebRequest * request)
 		answer_unreachable(request);
 		return;
 	}
-	if (error != NULL)
+	if (request->sign_in.step != SIGN_IN_NONE)
+		signin_finish(request, rows, error);
+	else if (error != NULL)
 		problem_from_database(request, error);
 	else if (rows != NULL && PQntuples(rows) == 1 && request->is_stream)
 		stream_open(request, PQgetvalue(rows, 0, 0));
@@ -387,7 +467,7 @@ database_stream_page(PGconn * *connection, const StreamPage * page, PGresult * *
 {
 	WebRequest	request = {.token = page->token, .csrf = page->csrf, .method = "GET"};
 	Work		work = {"page", 5, {
-		page->after, page->org, page->account, page->kinds, page->job
+			page->after, page->org, page->account, page->kinds, page->job
 	}, false};
 	bool		reached = run_repeated(connection, &request, &work, rows, error);
 

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * etag.c
- *		Tags of content, by which a client asks whether it has changed.
- *
+ *		Entity tags, by which a client finds out whether content has changed.
  *-------------------------------------------------------------------------
  */
 #include "etag.h"

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * etag.h
- *		Tags of content, by which a client asks whether it has changed.
- *
+ *		Entity tags, by which a client finds out whether content has changed.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_ETAG_H
@@ -12,7 +11,7 @@
 
 #define ETAG_SIZE	40
 
-/* Write the tag of some content, in quotes, into ETAG_SIZE bytes. */
+/* Writes the tag of some content, in quotes, into ETAG_SIZE bytes. */
 extern void etag_make(char *etag, const char *content, size_t size);
 
 #endif							/* HTTP_ETAG_H */

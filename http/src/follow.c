@@ -3,13 +3,13 @@
  * follow.c
  *		Reads the feed of events for the streams.
  *
- * Two threads, each with a connection.  One follows the feed: it has events
- * that have committed numbered, reads them once for all streams, and checks
- * the streams' tokens.  It looks each 100 ms while a stream is open, and at
- * once when a NOTIFY says that another daemon or the upkeep worker has numbered
- * some, or that a token or a session has ended.  The other one reads pages for
- * streams that are behind, each with the rights of the stream's token.
- *
+ * There are two threads, each with its own connection. One follows the feed:
+ * it has committed events numbered, reads them once for all streams, and
+ * checks the streams' tokens. It polls every 100 ms while a stream is open,
+ * and at once when a NOTIFY reports that another daemon or the upkeep worker
+ * has numbered events, or that a token or a session has ended. The other
+ * thread reads pages of events for streams that are behind, each with the
+ * rights of the stream's token.
  *-------------------------------------------------------------------------
  */
 #include "follow.h"
@@ -22,32 +22,39 @@
 #include <string.h>
 
 #include "database.h"
+#include "log.h"
 #include "options.h"
 #include "stream.h"
 
 #define POLL_MS			100
-#define READ_ANYWAY_US	1000000 /* without a NOTIFY, which may be dropped */
-#define CHECK_US		30000000	/* tokens, without a NOTIFY */
-#define CHECK_PAUSE_US	1000000 /* between two checks that a NOTIFY asks for */
-#define SWEEP_US		1000000 /* stalled streams, keep-alives */
+#define READ_ANYWAY_US	1000000 /* interval of reading without a NOTIFY, since
+								 * one may be lost */
+#define CHECK_US		30000000	/* interval of checking tokens without a
+									 * NOTIFY */
+#define CHECK_PAUSE_US	1000000 /* shortest time between two checks caused by
+								 * NOTIFY */
+#define SWEEP_US		1000000 /* interval of ending stalled streams and
+								 * sending keep-alives */
 #define PAGE			"500"
 
 typedef struct Follower
 {
 	PGconn	   *connection;
-	bool		knows;			/* up to where it has read */
+	bool		knows;			/* "last" is known */
 	int64_t		last;
 	int64_t		read_us;
 	int64_t		checked_us;
-	bool		has_events;		/* a NOTIFY has come since they were read */
-	bool		has_ends;		/* one of a token or a session has */
+	bool		has_events;		/* a NOTIFY about events has arrived since the
+								 * last read */
+	bool		has_ends;		/* a NOTIFY about the end of a token or session
+								 * has arrived */
 	int64_t		swept_us;
 }			Follower;
 
 static pthread_t threads[2];
 static atomic_bool stopping = false;
 
-/* Run a statement; its rows, or NULL. */
+/* Runs a statement. Returns its rows, or NULL after an error. */
 static PGresult *
 run(Follower * follower, const char *statement, int n, const char *const *values)
 {
@@ -55,12 +62,12 @@ run(Follower * follower, const char *statement, int n, const char *const *values
 
 	if (PQresultStatus(result) == PGRES_TUPLES_OK)
 		return result;
-	log_line("events: %s", PQresultErrorMessage(result));
+	LogLine("events: %s", PQresultErrorMessage(result));
 	PQclear(result);
 	return NULL;
 }
 
-/* A single number that a statement answers; -1: it failed. */
+/* Returns the single number that a statement selects, or -1 if it failed. */
 static int64_t
 run_number(Follower * follower, const char *statement)
 {
@@ -72,8 +79,9 @@ run_number(Follower * follower, const char *statement)
 }
 
 /*
- * Connect, and listen, unless the connection works.  No stream is live without
- * it.  A standby does not let anybody listen, and is asked now and then.
+ * Connects and listens, unless the connection works. Without it, no stream is
+ * live. A standby does not allow LISTEN, so it is tried again from time to
+ * time.
  */
 static bool
 connect_follower(Follower * follower)
@@ -95,7 +103,7 @@ connect_follower(Follower * follower)
 	return good;
 }
 
-/* Note which notifications have come. */
+/* Records which notifications have arrived. */
 static void
 read_notifications(Follower * follower)
 {
@@ -123,7 +131,7 @@ event_of(const PGresult * rows, int i)
 	};
 }
 
-/* Send what is new in the feed. */
+/* Sends the new events of the feed to the streams. */
 static void
 read_feed(Follower * follower)
 {
@@ -151,7 +159,7 @@ read_feed(Follower * follower)
 	follower->read_us = now_us();
 }
 
-/* End streams whose token is good no more. */
+/* Ends streams whose token is no longer valid. */
 static void
 check_tokens(Follower * follower)
 {
@@ -174,7 +182,7 @@ check_tokens(Follower * follower)
 	follower->checked_us = now_us();
 }
 
-/* Follow the feed for a moment. */
+/* Does one round of following the feed. */
 static void
 follow(Follower * follower)
 {
@@ -198,7 +206,7 @@ follow(Follower * follower)
 		check_tokens(follower);
 }
 
-/* Wait until something comes from the database, or until the time is over. */
+/* Waits until data from the database arrives, or until the time has passed. */
 static void
 wait_a_moment(PGconn * connection, int ms)
 {
@@ -209,7 +217,7 @@ wait_a_moment(PGconn * connection, int ms)
 	poll(&one, 1, ms);
 }
 
-/* The thread that follows the feed, as long as a stream is open. */
+/* Thread that follows the feed while a stream is open. */
 static void *
 follow_main(void *unused)
 {
@@ -242,7 +250,7 @@ follow_main(void *unused)
 	return NULL;
 }
 
-/* Read pages for streams that are behind. */
+/* Thread that reads pages for streams that are behind. */
 static void *
 page_main(void *unused)
 {
@@ -263,8 +271,11 @@ page_main(void *unused)
 		{
 			const char *sqlstate = PQresultErrorField(error, PG_DIAG_SQLSTATE);
 
-			log_line("events: %s", PQresultErrorMessage(error));
-			/* a token that is not good, or a role that may not read, ends it */
+			LogLine("events: %s", PQresultErrorMessage(error));
+			/*
+			 * An invalid token, or a role that may not read events, ends the
+			 * stream.
+			 */
 			if (sqlstate == NULL || strncmp(sqlstate, "28", 2) == 0 || strncmp(sqlstate, "42", 2) == 0)
 				streams_end(&page);
 			else

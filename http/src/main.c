@@ -3,20 +3,23 @@
  * main.c
  *		gpucreditd: the daemon of gpucredit's HTTP interface.
  *
- * It knows no rules.  A token says which database role a request acts as, and
- * the database answers it with that role's rights.  Several daemons may run
- * side by side: none keeps anything.
- *
+ * The daemon contains no rules of the ledger. A token determines the database
+ * role that a request acts as, and the database answers the request with that
+ * role's rights. Several daemons may run side by side, as none stores state.
  *-------------------------------------------------------------------------
  */
 #include <pthread.h>
 #include <signal.h>
 
-#include "client.h"
 #include "console.h"
+#include "fetch.h"
 #include "follow.h"
+#include "http_client.h"
+#include "identity.h"
+#include "log.h"
 #include "options.h"
 #include "serve.h"
+#include "span.h"
 #include "webhook.h"
 #include "worker.h"
 
@@ -27,6 +30,7 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			which;
 
+	LogProgram("gpucreditd");
 	if (!options_parse(argc, argv))
 	{
 		options_usage(true);
@@ -35,32 +39,36 @@ main(int argc, char **argv)
 
 	if (options.console != NULL && !console_load(options.console))
 	{
-		log_line("\"%s\" has no index.html; make -C http console makes it", options.console);
+		LogLine("\"%s\" has no index.html; make -C http console makes it", options.console);
 		return 1;
 	}
 
-	/* threads inherit the mask, so only this one gets the signals */
+	/*
+	 * Threads inherit the mask, so only the main thread receives the signals.
+	 */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (!workers_start() || !clients_start() || !follow_start() ||
-		!webhooks_start())
+	if (!fetch_init() || !workers_start() || !identity_start() ||
+		!ClientsStart(options.receive_s, options.send_s) || !follow_start() ||
+		!webhooks_start() || !spans_start())
 	{
-		log_line("could not start threads");
+		LogLine("could not start threads");
 		return 1;
 	}
 	daemon = serve_start();
 	if (daemon == NULL)
 	{
-		log_line("could not listen on %s:%d", options.address, options.port);
+		LogLine("could not listen on %s:%d", options.address, options.port);
 		return 1;
 	}
-	log_line("listens on %s:%d", options.address, options.port);
+	LogLine("listens on %s:%d", options.address, options.port);
 	sigwait(&signals, &which);
+	spans_stop();
 	webhooks_stop();
 	serve_stop(daemon);
-	clients_stop();
+	ClientsStop();
 	return 0;
 }

@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * network.c
- *		Which addresses webhooks may be sent to.
+ *		Decides which addresses the daemon connects to on behalf of others.
  *
- * A tenant chooses where a webhook leads, and the daemon's machine can reach
- * what the tenant cannot.  So an address is judged when the daemon is about to
- * connect to it: a name, or a number written in another way, has been resolved
- * by then, and cannot change any more.
+ * A tenant chooses the address of a webhook, and an identity provider that of
+ * its keys, and the daemon's machine can reach networks that they cannot.
+ * Therefore an address is checked when the daemon is about to connect to it:
+ * by then, a name or an unusual notation has been resolved, and the address
+ * cannot change any more.
  *
- * The daemon's own addresses are refused, too, although they may be public: a
- * connection to one never leaves the machine, so it passes firewalls that stand
- * before it.
+ * The daemon's own addresses are refused too, even if they are public: a
+ * connection to one never leaves the machine, so it bypasses firewalls in
+ * front of the machine.
  *
- * All addresses are compared as IPv6 ones.  An IPv4 address, and one that is
- * wrapped into IPv6 (::ffff:0:0/96, or NAT64's 64:ff9b::/96), is judged as the
- * IPv4 address that it leads to.
- *
+ * All addresses are compared as IPv6 addresses. An IPv4 address, and one that
+ * is mapped into IPv6 (::ffff:0:0/96, or NAT64's 64:ff9b::/96), is checked as
+ * the IPv4 address that it leads to.
  *-------------------------------------------------------------------------
  */
 #include "network.h"
@@ -27,15 +27,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALLOWED_MOST	64
-
-typedef struct NetworkRange
-{
-	struct in6_addr address;
-	int			bits;
-}			NetworkRange;
-
-/* Of IPv4: 96 bits more, as ::ffff:ADDRESS. */
+/*
+ * Reserved networks. For IPv4, the prefix becomes 96 bits longer, as
+ * ::ffff:ADDRESS.
+ */
 static const struct
 {
 	const char *address;
@@ -43,12 +38,15 @@ static const struct
 }			reserved[] = {
 	{"0.0.0.0", 8},				/* this host */
 	{"10.0.0.0", 8},			/* private */
-	{"100.64.0.0", 10},			/* a provider's own */
+	{"100.64.0.0", 10},			/* shared address space of providers
+								 * (carrier-grade NAT) */
 	{"127.0.0.0", 8},			/* loopback */
-	{"168.63.129.16", 32},		/* Azure's host, within its machines alone */
-	{"169.254.0.0", 16},		/* link-local, and clouds' metadata */
+	{"168.63.129.16", 32},		/* Azure's host, reachable only from its
+								 * machines */
+	{"169.254.0.0", 16},		/* link-local, including the metadata services
+								 * of clouds */
 	{"172.16.0.0", 12},			/* private */
-	{"192.0.0.0", 24},			/* protocols' own */
+	{"192.0.0.0", 24},			/* protocol assignments */
 	{"192.0.2.0", 24},			/* documentation */
 	{"192.88.99.0", 24},		/* relays to IPv6 */
 	{"192.168.0.0", 16},		/* private */
@@ -57,16 +55,16 @@ static const struct
 	{"203.0.113.0", 24},		/* documentation */
 	{"224.0.0.0", 4},			/* multicast */
 	{"240.0.0.0", 4},			/* reserved, and broadcast */
-	{"2001::", 23},				/* protocols' own, and Teredo */
+	{"2001::", 23},				/* protocol assignments, and Teredo */
 	{"2001:db8::", 32},			/* documentation */
-	{"2002::", 16},				/* 6to4, which wraps any IPv4 address */
+	{"2002::", 16},				/* 6to4, which can contain any IPv4 address */
 	{"3fff::", 20}				/* documentation */
 };
 
-static NetworkRange allowed[ALLOWED_MOST];
-static int	nallowed = 0;
-
-/* Read an address of either kind; the bits that stand before it, or -1. */
+/*
+ * Parses an address of either kind. Returns the number of bits to add to an
+ * IPv4 prefix, or -1 if the address is malformed.
+ */
 static int
 parse_address(const char *text, struct in6_addr *address)
 {
@@ -82,7 +80,7 @@ parse_address(const char *text, struct in6_addr *address)
 	return 96;
 }
 
-/* Are the first bits of two addresses equal? */
+/* Whether the first bits of two addresses are equal. */
 static bool
 is_within(const struct in6_addr *address, const struct in6_addr *network, int bits)
 {
@@ -94,7 +92,10 @@ is_within(const struct in6_addr *address, const struct in6_addr *network, int bi
 		 ((address->s6_addr[bytes] ^ network->s6_addr[bytes]) & mask) == 0);
 }
 
-/* The address that a socket's address leads to; false if it is none of IP. */
+/*
+ * Converts a socket's address to the address that it leads to. Returns false
+ * if it is not an IP address.
+ */
 static bool
 address_of(const struct sockaddr *socket_address, struct in6_addr *address)
 {
@@ -120,7 +121,10 @@ address_of(const struct sockaddr *socket_address, struct in6_addr *address)
 	return true;
 }
 
-/* Has this machine the address?  True also where that cannot be known. */
+/*
+ * Whether this machine has the address. Returns true also if that cannot be
+ * determined.
+ */
 static bool
 is_own(const struct in6_addr *target)
 {
@@ -140,18 +144,18 @@ is_own(const struct in6_addr *target)
 	return found;
 }
 
-/* Add one network, as ADDRESS/BITS. */
+/* Adds one network, written as ADDRESS/BITS. */
 static bool
-allow_network(const char *text, size_t size)
+allow_network(NetworkList * list, const char *text, size_t size)
 {
 	char		copy[64];
 	char	   *slash;
 	char	   *end;
 	long		bits;
 	int			before;
-	NetworkRange *range = &allowed[nallowed];
+	NetworkRange *range = &list->ranges[list->n];
 
-	if (size >= sizeof(copy) || nallowed == ALLOWED_MOST)
+	if (size >= sizeof(copy) || list->n == NETWORKS_MOST)
 		return false;
 	memcpy(copy, text, size);
 	copy[size] = '\0';
@@ -165,35 +169,35 @@ allow_network(const char *text, size_t size)
 		bits > 128 - before)
 		return false;
 	range->bits = (int) bits + before;
-	nallowed++;
+	list->n++;
 	return true;
 }
 
 bool
-networks_allow(const char *list)
+networks_allow(NetworkList * list, const char *text)
 {
-	while (*list != '\0')
+	while (*text != '\0')
 	{
-		size_t		size = strcspn(list, ",");
+		size_t		size = strcspn(text, ",");
 
-		if (!allow_network(list, size))
+		if (!allow_network(list, text, size))
 			return false;
-		list += size;
-		if (*list == ',' && *++list == '\0')
+		text += size;
+		if (*text == ',' && *++text == '\0')
 			return false;
 	}
 	return true;
 }
 
 bool
-network_is_allowed(const struct sockaddr *address)
+network_is_allowed(const NetworkList * list, const struct sockaddr *address)
 {
 	struct in6_addr target;
 
 	if (!address_of(address, &target))
 		return false;
-	for (int i = 0; i < nallowed; i++)
-		if (is_within(&target, &allowed[i].address, allowed[i].bits))
+	for (int i = 0; i < list->n; i++)
+		if (is_within(&target, &list->ranges[i].address, list->ranges[i].bits))
 			return true;
 	return false;
 }
@@ -205,7 +209,7 @@ network_is_public(const struct sockaddr *address)
 
 	if (!address_of(address, &target))
 		return false;
-	/* of IPv6 what is assigned at all: 2000::/3 */
+	/* the only IPv6 addresses assigned for the internet: 2000::/3 */
 	if (!IN6_IS_ADDR_V4MAPPED(&target) && (target.s6_addr[0] & 0xe0) != 0x20)
 		return false;
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)

@@ -1,20 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		The daemon's options, and its log.
- *
+ *		Parses the daemon's options.
  *-------------------------------------------------------------------------
  */
 #include "options.h"
 
 #include <getopt.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "network.h"
 
 WebOptions	options = {
 	.database = "user=gpucredit_gateway", .address = "127.0.0.1", .port = 8086,
@@ -23,19 +19,7 @@ WebOptions	options = {
 	.receive_s = 30, .send_s = 300, .statement_s = 30, .body_max = 4 * 1024 * 1024
 };
 
-void
-log_line(const char *format,...)
-{
-	va_list		args;
-	char		line[1024];
-
-	va_start(args, format);
-	vsnprintf(line, sizeof(line), format, args);
-	va_end(args);
-	fprintf(stderr, "gpucreditd: %s\n", line);
-}
-
-/* Print the usage: to standard error if the options were wrong. */
+/* Prints the usage, to standard error if the options were wrong. */
 void
 options_usage(bool wrong)
 {
@@ -58,6 +42,13 @@ options_usage(bool wrong)
 		  "      --webhook-networks=ADDRESS/BITS,...  that are not public, and to which\n"
 		  "                             webhooks may be sent all the same, also by http://\n"
 		  "      --webhook-ca=FILE      of certificates that sign receivers' (the system's)\n"
+		  "      --identity-networks=ADDRESS/BITS,...  that are not public, and where identity\n"
+		  "                             providers may be all the same, also by http://\n"
+		  "      --identity-ca=FILE     of certificates that sign providers' (the system's)\n"
+		  "      --otlp-endpoint=URL    of a collector of OpenTelemetry that gets spans of jobs\n"
+		  "                             submitted with a trace, at URL/v1/traces\n"
+		  "      --otlp-headers=FILE    of headers for it, such as a key: NAME: VALUE lines\n"
+		  "      --otlp-ca=FILE         of certificates that sign the collector's (the system's)\n"
 		  "      --receive=SECONDS      in which a request must have come (30)\n"
 		  "      --send=SECONDS         in which an answer must have been read (300)\n"
 		  "      --statement=SECONDS    that a call to the database may last (30)\n"
@@ -65,7 +56,7 @@ options_usage(bool wrong)
 		  wrong ? stderr : stdout);
 }
 
-/* A whole number from 1 to the largest; 0 for anything else. */
+/* Parses a whole number from 1 to "largest". Returns 0 for anything else. */
 static int
 parse_number(const char *text, int largest)
 {
@@ -87,10 +78,15 @@ enum
 	WEBHOOKS,
 	WEBHOOK_TIMEOUT,
 	WEBHOOK_NETWORKS,
-	WEBHOOK_CA
+	WEBHOOK_CA,
+	IDENTITY_NETWORKS,
+	IDENTITY_CA,
+	OTLP_ENDPOINT,
+	OTLP_HEADERS,
+	OTLP_CA
 };
 
-/* Store one option; false if it is not understood. */
+/* Stores one option. Returns false if it is malformed. */
 static bool
 option_store(int option, const char *value)
 {
@@ -127,9 +123,23 @@ option_store(int option, const char *value)
 		case WEBHOOK_TIMEOUT:
 			return (options.webhook_s = parse_number(value, 300)) > 0;
 		case WEBHOOK_NETWORKS:
-			return networks_allow(value);
+			return networks_allow(&options.webhook_networks, value);
 		case WEBHOOK_CA:
 			options.webhook_ca = value;
+			return true;
+		case IDENTITY_NETWORKS:
+			return networks_allow(&options.identity_networks, value);
+		case IDENTITY_CA:
+			options.identity_ca = value;
+			return true;
+		case OTLP_ENDPOINT:
+			options.otlp_endpoint = value;
+			return strncmp(value, "http://", 7) == 0 || strncmp(value, "https://", 8) == 0;
+		case OTLP_HEADERS:
+			options.otlp_headers = value;
+			return true;
+		case OTLP_CA:
+			options.otlp_ca = value;
 			return true;
 		case CONSOLE:
 			options.console = value;
@@ -139,7 +149,7 @@ option_store(int option, const char *value)
 	}
 }
 
-/* Read the command line; false if it is not understood. */
+/* Parses the command line. Returns false if it is malformed. */
 bool
 options_parse(int argc, char **argv)
 {
@@ -161,6 +171,11 @@ options_parse(int argc, char **argv)
 		{"webhook-timeout", required_argument, NULL, WEBHOOK_TIMEOUT},
 		{"webhook-networks", required_argument, NULL, WEBHOOK_NETWORKS},
 		{"webhook-ca", required_argument, NULL, WEBHOOK_CA},
+		{"identity-networks", required_argument, NULL, IDENTITY_NETWORKS},
+		{"identity-ca", required_argument, NULL, IDENTITY_CA},
+		{"otlp-endpoint", required_argument, NULL, OTLP_ENDPOINT},
+		{"otlp-headers", required_argument, NULL, OTLP_HEADERS},
+		{"otlp-ca", required_argument, NULL, OTLP_CA},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.h
- *		The daemon's options, and its log.
+ *		The daemon's options.
  *
  *-------------------------------------------------------------------------
  */
@@ -11,31 +11,49 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "network.h"
+
 typedef struct WebOptions
 {
-	const char *database;		/* libpq's connection string */
-	const char *address;		/* to listen on */
+	const char *database;		/* the libpq connection string */
+	const char *address;		/* the address to listen on */
 	int			port;
-	int			workers;		/* requests at once, each with a connection to the database */
-	int			waiting;		/* requests that may wait for a worker */
-	int			connections;	/* of clients */
-	int			per_address;	/* of those, from one address */
-	int			streams;		/* of events, at once */
-	int			receive_s;		/* a request has come within that time */
-	int			send_s;			/* an answer has been read within that time */
-	int			statement_s;	/* a call to the database may last that long */
-	size_t		body_max;		/* bytes of a request's body */
-	int			webhooks;		/* sent at once; 0: this daemon sends none */
-	int			webhook_s;		/* a message is answered within that time */
-	const char *webhook_ca;		/* a file of certificates that sign receivers'; NULL: the
-								 * system's */
-	const char *console;		/* the folder of the console's files; NULL: none */
+	int			workers;		/* number of worker threads, each with a
+								 * connection to the database */
+	int			waiting;		/* most requests that may wait for a worker */
+	int			connections;	/* most connections of clients */
+	int			per_address;	/* most connections from one address */
+	int			streams;		/* most streams of events */
+	int			receive_s;		/* time within which a request must have
+								 * arrived */
+	int			send_s;			/* time within which an answer must have been
+								 * read */
+	int			statement_s;	/* time limit of a call of the database */
+	size_t		body_max;		/* most bytes of a request's body */
+	int			webhooks;		/* most webhook messages sent at once; 0 if
+								 * this daemon sends none */
+	int			webhook_s;		/* time within which a message must be
+								 * answered */
+	const char *webhook_ca;		/* file of certificate authorities for
+								 * receivers; NULL for the system's */
+	NetworkList webhook_networks;	/* networks that are not public but may
+									 * receive webhooks */
+	NetworkList identity_networks;	/* networks that are not public but may
+									 * have identity providers */
+	const char *identity_ca;	/* file of certificate authorities for identity
+								 * providers; NULL for the system's */
+	const char *otlp_endpoint;	/* address of a collector of OpenTelemetry, or
+								 * NULL for none */
+	const char *otlp_headers;	/* file of headers for it, or NULL */
+	const char *otlp_ca;		/* file of certificate authorities for it; NULL
+								 * for the system's */
+	const char *console;		/* folder of the console's files, or NULL for
+								 * none */
 } WebOptions;
 
 extern WebOptions options;
 
 extern bool options_parse(int argc, char **argv);
 extern void options_usage(bool wrong);
-extern void log_line(const char *format,...) __attribute__((format(printf, 1, 2)));
 
 #endif							/* HTTP_OPTIONS_H */

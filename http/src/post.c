@@ -3,18 +3,17 @@
  * post.c
  *		Sends messages of webhooks, many at once.
  *
- * Where a message goes, a tenant chooses.  So each connection's address is
- * judged when its socket is about to be made (network.c), after names were
- * resolved; no proxy of the environment stands between; no redirect is
- * followed; only http and https are spoken; and an answer has a time and a
- * size, of which nothing but the status is kept.  What the daemon says of a
- * failure tells nothing of networks that the tenant may not reach: an address
- * that is not allowed is not tried, and a name that leads to one fails as one
- * that leads nowhere.
+ * A tenant chooses where a message goes. Therefore each connection's address
+ * is checked when its socket is created (network.c), after names were
+ * resolved; no proxy of the environment is used; no redirect is followed; only
+ * http and https are allowed; and the time and size of an answer are limited,
+ * and only its status is kept. The description of a failure reveals nothing
+ * about networks that the tenant may not reach: an address that is not allowed
+ * is not tried, and a name that leads to one fails like a name that does not
+ * exist.
  *
- * A status that has come decides, even where the rest of the answer does not
- * come in time or is too long: the receiver has the message.
- *
+ * A status that has arrived is decisive, even if the rest of the answer does
+ * not arrive in time or is too long: the receiver has the message.
  *-------------------------------------------------------------------------
  */
 #include "post.h"
@@ -29,14 +28,16 @@
 
 #include "network.h"
 #include "options.h"
+#include "outgoing.h"
 
 #define CONNECT_MS		5000
-#define ANSWER_MOST		(64 * 1024)		/* bytes of headers and body */
-#define IDLE_MOST		32		/* connections that stay open for the next message */
+#define ANSWER_MOST		(64 * 1024) /* most bytes of headers and body */
+#define IDLE_MOST		32		/* most idle connections that stay open for
+								 * later messages */
 
-static CURLM *multi = NULL;
+static CURLM * multi = NULL;
 static atomic_int underway = 0;
-static WebhookPost *ended = NULL;
+static WebhookPost * ended = NULL;
 
 bool
 posts_init(void)
@@ -67,12 +68,12 @@ post_add_header(WebhookPost * post, const char *name, const char *value)
 	return true;
 }
 
-/* Make the socket of a connection, unless its address is not allowed. */
+/* Creates the socket of a connection, unless its address is not allowed. */
 static curl_socket_t
 open_socket(void *cls, curlsocktype purpose, struct curl_sockaddr *address)
 {
 	WebhookPost *post = cls;
-	bool		is_allowed = network_is_allowed(&address->addr);
+	bool		is_allowed = network_is_allowed(&options.webhook_networks, &address->addr);
 
 	if (purpose != CURLSOCKTYPE_IPCXN)
 		return CURL_SOCKET_BAD;
@@ -89,7 +90,9 @@ open_socket(void *cls, curlsocktype purpose, struct curl_sockaddr *address)
 	return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Count bytes of the answer and drop them; 0 ends it. */
+/*
+ * Counts bytes of the answer and discards them. Returning 0 ends the transfer.
+ */
 static size_t
 drop_bytes(char *data, size_t size, size_t n, void *cls)
 {
@@ -100,33 +103,23 @@ drop_bytes(char *data, size_t size, size_t n, void *cls)
 	return post->received > ANSWER_MOST ? 0 : size * n;
 }
 
-/* What a message needs of libcurl, and what it may not do. */
+/* Sets libcurl's options for a message. */
 static bool
 set_options(WebhookPost * post)
 {
 	CURL	   *curl = post->curl;
-	bool		good = true;
+	Outgoing	request = {
+		.url = post->url, .open_socket = open_socket, .context = post,
+		.connect_ms = CONNECT_MS, .timeout_ms = 1000L * options.webhook_s, .ca = options.webhook_ca
+	};
+	bool		good = outgoing_restrict(curl, &request);
 
 #define SET(option, value) (good = curl_easy_setopt(curl, option, value) == CURLE_OK && good)
-	SET(CURLOPT_URL, post->url);
 	SET(CURLOPT_PATH_AS_IS, 1L);
-#if LIBCURL_VERSION_NUM >= 0x075500
-	SET(CURLOPT_PROTOCOLS_STR, "http,https");
-#else
-	SET(CURLOPT_PROTOCOLS, (long) (CURLPROTO_HTTP | CURLPROTO_HTTPS));
-#endif
-	SET(CURLOPT_PROXY, "");
-	SET(CURLOPT_NETRC, (long) CURL_NETRC_IGNORED);
-	SET(CURLOPT_FOLLOWLOCATION, 0L);
-	/* one connection a message: none of others stands in a message's way */
+	/*
+	 * HTTP/1.1 uses one connection per message, so no message delays another.
+	 */
 	SET(CURLOPT_HTTP_VERSION, (long) CURL_HTTP_VERSION_1_1);
-	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	SET(CURLOPT_OPENSOCKETDATA, post);
-	SET(CURLOPT_NOSIGNAL, 1L);
-	/* a name server that does not answer keeps a thread, but not this one */
-	SET(CURLOPT_QUICK_EXIT, 1L);
-	SET(CURLOPT_CONNECTTIMEOUT_MS, (long) CONNECT_MS);
-	SET(CURLOPT_TIMEOUT_MS, 1000L * options.webhook_s);
 	SET(CURLOPT_POST, 1L);
 	SET(CURLOPT_POSTFIELDS, post->body);
 	SET(CURLOPT_POSTFIELDSIZE, (long) strlen(post->body));
@@ -135,10 +128,6 @@ set_options(WebhookPost * post)
 	SET(CURLOPT_WRITEDATA, post);
 	SET(CURLOPT_HEADERFUNCTION, drop_bytes);
 	SET(CURLOPT_HEADERDATA, post);
-	SET(CURLOPT_SSL_VERIFYPEER, 1L);
-	SET(CURLOPT_SSL_VERIFYHOST, 2L);
-	if (options.webhook_ca != NULL)
-		SET(CURLOPT_CAINFO, options.webhook_ca);
 	SET(CURLOPT_PRIVATE, post);
 #undef SET
 	return good;
@@ -171,7 +160,10 @@ post_send(WebhookPost * post)
 	atomic_fetch_add(&underway, 1);
 }
 
-/* Say why a message without a status, or with one of failure, has failed. */
+/*
+ * Describes why a message failed that got no status, or the status of a
+ * failure.
+ */
 static void
 describe_failure(WebhookPost * post, CURLcode code)
 {
@@ -196,7 +188,7 @@ describe_failure(WebhookPost * post, CURLcode code)
 		snprintf(to, size, "%s", curl_easy_strerror(code));
 }
 
-/* A transfer has ended. */
+/* Handles the end of a transfer. */
 static void
 end_transfer(CURL * curl, CURLcode code)
 {
@@ -207,7 +199,7 @@ end_transfer(CURL * curl, CURLcode code)
 	curl_easy_getinfo(curl, CURLINFO_PRIVATE, &private);
 	post = (WebhookPost *) (void *) private;
 	curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &post->status);
-	if (post->status < 200)		/* "100 Continue" is no answer */
+	if (post->status < 200)		/* "100 Continue" is not a final answer */
 		post->status = 0;
 	curl_easy_getinfo(curl, CURLINFO_RETRY_AFTER, &wait);
 	post->retry_after = wait > 0 ? (long) (wait < 86400 ? wait : 86400) : 0;

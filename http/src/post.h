@@ -3,8 +3,7 @@
  * post.h
  *		Sends messages of webhooks, many at once.
  *
- * All of it is for one thread, except posts_wake().
- *
+ * All functions must be called by one thread, except posts_wake().
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_POST_H
@@ -16,45 +15,50 @@
 
 typedef struct WebhookPost
 {
-	char	   *org;			/* which delivery it is, and which attempt */
+	char	   *org;			/* identifies the delivery, together with the
+								 * following three */
 	char	   *webhook;
 	char	   *event;
 	char	   *attempt;
 	char	   *url;
 	char	   *body;
 	struct curl_slist *headers;
-	CURL	   *curl;			/* while it is being sent */
-	bool		is_plain;		/* by http:// */
+	CURL	   *curl;			/* the transfer while it is being sent */
+	bool		is_plain;		/* the URL begins with http:// */
 	bool		is_refused;		/* an address was not allowed */
-	bool		needs_tls;		/* an address is allowed for https:// alone */
-	size_t		received;		/* bytes of the answer */
-	long		status;			/* of the answer; 0: there was none */
-	long		retry_after;	/* seconds that the answer asks for */
-	char		problem[160];	/* why it failed; empty: it did not */
+	bool		needs_tls;		/* an address is allowed only with https:// */
+	size_t		received;		/* bytes of the answer so far */
+	long		status;			/* HTTP status of the answer, or 0 if there was
+								 * none */
+	long		retry_after;	/* seconds that the answer asks to wait */
+	char		problem[160];	/* why it failed; empty if it did not */
 	struct WebhookPost *next;
 } WebhookPost;
 
 extern bool posts_init(void);
 
-/* Add a header "NAME: VALUE". */
+/* Adds a header "NAME: VALUE". */
 extern bool post_add_header(WebhookPost *post, const char *name, const char *value);
 
-/* Begin to send; a post that cannot be sent has ended, with a problem. */
+/* Starts to send. A post that cannot be sent ends at once, with a problem. */
 extern void post_send(WebhookPost *post);
 
-/* Send and receive what can be; the next post that has ended, or NULL. */
+/*
+ * Sends and receives what is possible without waiting. Returns the next post
+ * that has ended, or NULL.
+ */
 extern WebhookPost *posts_next_ended(void);
 
-/* Wait until there is something to do, for so long at most. */
+/* Waits until there is something to do, for at most this time. */
 extern void posts_wait(int ms);
 
-/* End such a wait, from any thread. */
+/* Ends such a wait. May be called by any thread. */
 extern void posts_wake(void);
 
 extern int	posts_underway(void);
 extern void post_free(WebhookPost *post);
 
-/* Drop what is being sent. */
+/* Drops the posts that are being sent. */
 extern void posts_end(void);
 
 #endif							/* HTTP_POST_H */

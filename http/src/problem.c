@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * problem.c
- *		Errors as problem documents (RFC 9457).
+ *		Answers errors as problem documents (RFC 9457).
  *
- * What the database raises goes to the client with its message, detail and
- * hint.  What is a fault of the server goes to the log, and the client learns
- * only that there was one.
- *
+ * An error that the database raises for the caller is sent to the client with
+ * its message, detail and hint. A fault of the server is logged, and the
+ * client only receives the fact that there was one.
  *-------------------------------------------------------------------------
  */
 #include "problem.h"
@@ -17,9 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "log.h"
 #include "options.h"
 
-/* The status of an SQLSTATE: the first row counts that begins like it. */
+/*
+ * Returns the HTTP status of an SQLSTATE. The first row that is a prefix of it
+ * applies.
+ */
 static int
 status_of(const char *sqlstate)
 {
@@ -28,15 +31,17 @@ status_of(const char *sqlstate)
 		const char *beginning;
 		int			status;
 	}			table[] = {
-		{"28000", 401},			/* the token */
-		{"42501", 403}, {"25006", 403}, /* rights; a token that only reads */
+		{"28000", 401},			/* the token is not valid */
+		{"42501", 403}, {"25006", 403}, /* missing rights, or a token that may
+										 * only read */
 		{"UC001", 404}, {"UC002", 404}, {"UC003", 404}, {"UC301", 404}, {"UC302", 404},
 		{"UC401", 404}, {"UC501", 404}, {"UC601", 404}, {"UC701", 404},
 		{"42883", 404}, {"42704", 404},
 		{"UC303", 409}, {"UC901", 409}, {"23", 409}, {"25", 409}, {"55000", 409},
 		{"UC202", 429},
 		{"UC", 422}, {"22023", 422}, {"22003", 422}, {"0A", 422}, {"P0001", 422},
-		{"22", 400}, {"54001", 400},	/* 54001: brackets nested too deep */
+		{"22", 400}, {"54001", 400},	/* 54001 is raised for brackets nested
+										 * too deeply */
 		{"40", 503}, {"53", 503}, {"57", 503}, {"08", 503}, {"55P03", 503}
 	};
 
@@ -46,7 +51,10 @@ status_of(const char *sqlstate)
 	return 500;
 }
 
-/* How long a client should wait: what a rate limit's hint says, or a second. */
+/*
+ * Adds how long a client should wait: the time in a rate limit's hint, or a
+ * second.
+ */
 static void
 add_retry_after(struct MHD_Response *response, const char *hint)
 {
@@ -60,7 +68,7 @@ add_retry_after(struct MHD_Response *response, const char *hint)
 	MHD_add_response_header(response, "Retry-After", text);
 }
 
-/* Make the answer of a problem document, which is used up. */
+/* Builds the answer from a problem document, and releases the document. */
 static void
 answer_with(WebRequest * request, int status, json_t * document)
 {
@@ -81,7 +89,7 @@ answer_with(WebRequest * request, int status, json_t * document)
 	free(hint);
 }
 
-/* A text that may be NULL, or no UTF-8, as JSON. */
+/* Returns a text as JSON, or null if it is NULL or not UTF-8. */
 static json_t *
 json_text(const char *text)
 {
@@ -90,7 +98,7 @@ json_text(const char *text)
 	return value != NULL ? value : json_null();
 }
 
-/* A document without what is not known. */
+/* Builds a document. Members whose value is unknown are omitted. */
 static json_t *
 document_new(int status, const char *sqlstate, const char *title,
 			 const char *detail, const char *hint)
@@ -128,7 +136,7 @@ problem_from_database(WebRequest * request, const PGresult * result)
 
 	if (status == 500)
 	{
-		log_line("%s %s: %s %s", request->method, request->target, sqlstate, message);
+		LogLine("%s %s: %s %s", request->method, request->target, sqlstate, message);
 		problem_answer(request, status, "internal error",
 					   "The server could not do this. Its log says why.",
 					   "Repeat the request later, or show its time to an operator.");

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * problem.h
- *		Errors as problem documents (RFC 9457).
- *
+ *		Answers errors as problem documents (RFC 9457).
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_PROBLEM_H
@@ -12,14 +11,14 @@
 
 #include "request.h"
 
-/* Answer with an error of the daemon's own. */
+/* Answers with an error of the daemon itself. */
 extern void problem_answer(WebRequest *request, int status, const char *title,
 						   const char *detail, const char *hint);
 
-/* Answer with an error that the database raised. */
+/* Answers with an error that the database raised. */
 extern void problem_from_database(WebRequest *request, const PGresult *result);
 
-/* Answer with a denial: its result is in the document. */
+/* Answers with a denial, whose result is included in the document. */
 extern void problem_denied(WebRequest *request, int status, const char *result);
 
 #endif							/* HTTP_PROBLEM_H */

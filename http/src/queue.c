@@ -1,21 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * queue.c
- *		Requests that wait for a worker.
+ *		The queue of requests that wait for a worker.
  *
- * A role that sends many slow calls must not keep all others waiting.  So the
- * requests of one role have at most half of the workers at once, and at most a
- * quarter of the queue; the requests of others overtake those of a role that
- * has its share.  The order of arrival decides among the rest.
+ * A role that sends many slow calls must not make all others wait. Therefore
+ * the requests of one role may use at most half of the workers at once, and at
+ * most a quarter of the queue; requests of other roles overtake those of a
+ * role that has used its share. Otherwise requests are handled in the order of
+ * arrival.
  *
- * Which role a token belongs to is known to the database alone.  The queue
- * remembers it from earlier requests; until then a token counts as a role of its
- * own.  What it remembers decides only who waits, never what
- * a request may do.
+ * Only the database knows which role a token belongs to. The queue remembers
+ * it from earlier requests. All tokens whose role is not known yet share one
+ * group, which may use a quarter of the workers: otherwise a role could use
+ * all workers by means of many new tokens. This only decides which requests
+ * wait, never what a request may do.
  *
- * The queue is bounded, since a request that waits long is repeated by its
- * client and then waits twice.
- *
+ * The queue is bounded: a request that waits long is repeated by its client,
+ * and then waits twice.
  *-------------------------------------------------------------------------
  */
 #include "queue.h"
@@ -26,12 +27,23 @@
 
 #include "options.h"
 
-#define REMEMBERED	4096		/* tokens whose role is known */
+#define UNKNOWN		2			/* the group of tokens whose role is not
+								 * known; hashes are odd */
+
+/*
+ * The tokens whose role is remembered, in sets. A token's hash selects its
+ * set; in a full set a new token replaces the one whose last request is the
+ * longest ago.
+ */
+#define SETS		1024
+#define SET_SIZE	8
 
 typedef struct Known
 {
-	uint64_t	token;			/* hash of the secret; 0: none */
+	uint64_t	token;			/* hash of the secret, or 0 for an unused
+								 * entry */
 	uint64_t	role;			/* hash of the role's name */
+	uint64_t	request;		/* number of the last request with this token */
 }			Known;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -40,16 +52,17 @@ static WebRequest * first = NULL;
 static WebRequest * *last = &first;
 static int	length = 0;
 static bool stopping = false;
-static uint64_t *at_work = NULL;	/* the group that each worker works for;
-									 * 0: none */
+static uint64_t *at_work = NULL;	/* the group that each worker works for,
+									 * or 0 */
 static int	nworkers = 0;
-static Known known[REMEMBERED];
+static Known known[SETS][SET_SIZE];
+static uint64_t nrequests = 0;
 static uint64_t secret_start;
 
 /*
- * FNV-1a, and never 0.  It begins at a number that nobody outside knows:
- * otherwise a client could send, as its token, a text whose hash is that of
- * another role, and use up that role's share.
+ * Computes an FNV-1a hash that is never 0. It starts from a secret random
+ * number: otherwise a client could send as its token a text whose hash is that
+ * of another role, and use up that role's share.
  */
 static uint64_t
 hash_text(const char *text)
@@ -61,14 +74,48 @@ hash_text(const char *text)
 	return hash | 1;
 }
 
-/* Whose request it is: the role's, or its token's while that is not known. */
+/* Returns the group of a request: its role, or UNKNOWN. */
 static uint64_t
 group_of(const char *token)
 {
 	uint64_t	hash = hash_text(token);
-	const		Known *entry = &known[hash / 2 % REMEMBERED];
+	const		Known *set = known[hash / 2 % SETS];
 
-	return entry->token == hash ? entry->role : hash;
+	for (int i = 0; i < SET_SIZE; i++)
+		if (set[i].token == hash)
+			return set[i].role;
+	return UNKNOWN;
+}
+
+/* Remembers the role of a token. */
+static void
+remember(const char *token, const char *role)
+{
+	uint64_t	hash = hash_text(token);
+	Known	   *set = known[hash / 2 % SETS];
+	Known	   *entry = set;
+
+	for (int i = 0; i < SET_SIZE; i++)
+	{
+		if (set[i].token == hash)
+		{
+			entry = &set[i];
+			break;
+		}
+		if (set[i].request < entry->request)
+			entry = &set[i];
+	}
+	*entry = (Known)
+	{
+		hash, hash_text(role), ++nrequests
+	};
+}
+
+/* Returns how many workers a group may use at once. */
+static int
+share_of(uint64_t group)
+{
+	return group == UNKNOWN ? (nworkers + 3) / 4 : (nworkers + 1) / 2;
 }
 
 static int
@@ -102,7 +149,7 @@ queue_init(int workers)
 }
 
 bool
-queue_add(WebRequest * request)
+queue_add(WebRequest * request, bool is_suspended)
 {
 	bool		accepted;
 
@@ -112,8 +159,9 @@ queue_add(WebRequest * request)
 		 waiting_of(group_of(request->token)) < options.waiting / 4);
 	if (accepted)
 	{
-		/* before a worker can resume it */
-		MHD_suspend_connection(request->connection);
+		/* suspend it before a worker can resume it */
+		if (!is_suspended)
+			MHD_suspend_connection(request->connection);
 		*last = request;
 		last = &request->next;
 		length++;
@@ -123,7 +171,10 @@ queue_add(WebRequest * request)
 	return accepted;
 }
 
-/* The first request whose group has not its share of the workers; or NULL. */
+/*
+ * Removes the first request whose group has workers left to use. Returns NULL
+ * if there is none.
+ */
 static WebRequest *
 remove_first(uint64_t *group)
 {
@@ -132,7 +183,7 @@ remove_first(uint64_t *group)
 		WebRequest *request = *link;
 
 		*group = group_of(request->token);
-		if (nworkers > 1 && workers_of(*group) >= (nworkers + 1) / 2)
+		if (nworkers > 1 && workers_of(*group) >= share_of(*group))
 			continue;
 		*link = request->next;
 		if (last == &request->next)
@@ -162,16 +213,11 @@ queue_next(int worker)
 void
 queue_done(int worker, const char *token, const char *role)
 {
-	uint64_t	hash = hash_text(token);
-
 	pthread_mutex_lock(&lock);
 	at_work[worker] = 0;
 	if (role != NULL)
-		known[hash / 2 % REMEMBERED] = (Known)
-	{
-		hash, hash_text(role)
-	};
-	/* requests that waited for their group's share may go on */
+		remember(token, role);
+	/* Requests that waited for a worker of their group may now be handled. */
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 }

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * queue.h
- *		Requests that wait for a worker.
- *
+ *		The queue of requests that wait for a worker.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_QUEUE_H
@@ -10,19 +9,31 @@
 
 #include "request.h"
 
-/* Prepare for so many workers; false if memory or random bytes are lacking. */
+/*
+ * Prepares the queue for a number of workers. Returns false if memory or
+ * random bytes are not available.
+ */
 extern bool queue_init(int workers);
 
-/* Suspend a request's connection and add the request; false if it is full. */
-extern bool queue_add(WebRequest *request);
+/*
+ * Suspends a request's connection, unless it is suspended already, and adds
+ * the request. Returns false if the queue is full.
+ */
+extern bool queue_add(WebRequest *request, bool is_suspended);
 
-/* The next request for a worker; NULL once all are answered and no more come. */
+/*
+ * Returns the next request for a worker. Returns NULL once all are answered
+ * and the queue is stopped.
+ */
 extern WebRequest *queue_next(int worker);
 
-/* The worker is done with its request, which acted as this role, if one. */
+/*
+ * Reports that the worker has answered its request, and the role that the
+ * request acted as, if any.
+ */
 extern void queue_done(int worker, const char *token, const char *role);
 
-/* No more requests come. */
+/* Stops the queue: no more requests are added. */
 extern void queue_stop(void);
 
 extern int	queue_length(void);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * request.c
- *		One HTTP request, from its first header to its answer.
- *
+ *		Parses an HTTP request and keeps its state until it is answered.
  *-------------------------------------------------------------------------
  */
 #include "request.h"
@@ -13,9 +12,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../lib/framing.h"
+#include "framing.h"
 #include "options.h"
 #include "problem.h"
+#include "signin.h"
 
 int64_t
 now_us(void)
@@ -53,12 +53,15 @@ request_free(WebRequest * request)
 	free(request->key);
 	free(request->traceparent);
 	free(request->last_event);
+	free(request->sign_in.nonce);
+	free(request->sign_in.page);
+	free(request->claims);
 	free(request->role);
 	free(request->body);
 	free(request);
 }
 
-/* Refuse a request whose end is not certain, or whose body is too large. */
+/* Refuses a request whose end is not certain, or whose body is too large. */
 static bool
 check_framing(WebRequest * request, struct MHD_Connection *connection)
 {
@@ -87,7 +90,7 @@ hex_value(char c)
 		isxdigit((unsigned char) c) ? tolower((unsigned char) c) - 'a' + 10 : -1;
 }
 
-/* One word of the path, decoded, as JSON; NULL if it is malformed. */
+/* Decodes one word of the path to JSON. Returns NULL if it is malformed. */
 static json_t *
 decode_word(const char *word, size_t size)
 {
@@ -118,7 +121,10 @@ decode_word(const char *word, size_t size)
 	return value;
 }
 
-/* The words of a path, as a JSON array; NULL if it is malformed. */
+/*
+ * Returns the words of a path as a JSON array, or NULL if the path is
+ * malformed.
+ */
 static char *
 parse_path(const char *target)
 {
@@ -140,7 +146,10 @@ parse_path(const char *target)
 	return text;
 }
 
-/* An argument of the query; one that is repeated becomes an array. */
+/*
+ * Adds an argument of the query. An argument that is repeated becomes an
+ * array.
+ */
 static enum MHD_Result
 add_argument(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_size,
 			 const char *value, size_t value_size)
@@ -168,7 +177,10 @@ add_argument(void *cls, enum MHD_ValueKind kind, const char *name, size_t name_s
 	return MHD_YES;
 }
 
-/* The arguments of a query, as a JSON object; NULL if one is no UTF-8. */
+/*
+ * Returns the arguments of a query as a JSON object, or NULL if one is not
+ * UTF-8.
+ */
 static char *
 parse_query(struct MHD_Connection *connection)
 {
@@ -181,7 +193,7 @@ parse_query(struct MHD_Connection *connection)
 	return text;
 }
 
-/* A copy of a header's value, or NULL. */
+/* Returns a copy of a header's value, or NULL. */
 static char *
 copy_header(struct MHD_Connection *connection, const char *name)
 {
@@ -190,7 +202,7 @@ copy_header(struct MHD_Connection *connection, const char *name)
 	return value != NULL ? strdup(value) : NULL;
 }
 
-/* The secret of "Authorization: Bearer SECRET", or NULL. */
+/* Returns the secret of "Authorization: Bearer SECRET", or NULL. */
 static char *
 copy_token(struct MHD_Connection *connection)
 {
@@ -203,8 +215,8 @@ copy_token(struct MHD_Connection *connection)
 }
 
 /*
- * Over TLS a browser is told that nobody but this host may set the cookie, and
- * that it is sent by TLS alone.
+ * With TLS, the prefix __Host- makes the browser accept the cookie only from
+ * this host, and send it only over TLS.
  */
 const char *
 request_cookie(const WebRequest * request)
@@ -212,7 +224,7 @@ request_cookie(const WebRequest * request)
 	return request->is_secure ? "__Host-gpucredit" : "gpucredit_session";
 }
 
-/* The secret of a request: that of its header, else that of a cookie. */
+/* Finds the secret of a request: in its header, or else in a cookie. */
 static void
 find_secret(WebRequest * request, struct MHD_Connection *connection)
 {
@@ -233,8 +245,8 @@ find_secret(WebRequest * request, struct MHD_Connection *connection)
 }
 
 /*
- * Refuse what a page of another site makes a browser send.  A browser names
- * the page's origin in each request that may change something.
+ * Refuses requests that a page of another site makes a browser send. A browser
+ * sends the page's origin with each request that may change something.
  */
 static bool
 check_origin(WebRequest * request, struct MHD_Connection *connection)
@@ -260,7 +272,7 @@ check_origin(WebRequest * request, struct MHD_Connection *connection)
 	return same;
 }
 
-/* Does the client want a stream of events? */
+/* Whether the client requests a stream of events. */
 static bool
 wants_stream(const WebRequest * request, struct MHD_Connection *connection)
 {
@@ -295,6 +307,7 @@ request_parse(WebRequest * request, struct MHD_Connection *connection, const cha
 		return false;
 	}
 	request->is_session = strcmp(request->path, "[\"v1\",\"session\"]") == 0;
+	signin_find(request);
 	return check_origin(request, connection);
 }
 

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * serve.c
- *		Listens, and takes requests through their steps.
+ *		Listens, and moves requests through their steps.
  *
- * A request without a token is refused before its body is read, and so is one
- * whose body is long and whose token is not good.  A short body is read first:
- * it costs no more memory than the connection has anyway, and one journey to
- * the database less.
- *
+ * A request without a token is refused before its body is read. So is a
+ * request with a long body and an invalid token. A short body is read first:
+ * it uses no more memory than the connection has anyway, and saves a round
+ * trip to the database.
  *-------------------------------------------------------------------------
  */
 #include "serve.h"
@@ -16,20 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client.h"
 #include "console.h"
 #include "counters.h"
 #include "follow.h"
+#include "http_client.h"
+#include "identity.h"
+#include "log.h"
 #include "options.h"
 #include "problem.h"
 #include "request.h"
 #include "worker.h"
 
 #define SHORT_BODY	16384
-#define CONNECTION_MEMORY	(32 * 1024)	/* an open stream uses half of it */
+#define CONNECTION_MEMORY	(32 * 1024) /* an open stream uses half of it */
 #define POLLING_THREADS	2
 
-/* Send the answer that was made for a request. */
+/* Sends the answer of a request. */
 static enum MHD_Result
 send_answer(WebRequest * request)
 {
@@ -38,8 +39,8 @@ send_answer(WebRequest * request)
 
 	request->response = NULL;
 	count_answer(request);
-	client_enter(request->connection, request->is_stream && request->status == 200 ?
-				 CLIENT_STAYS : CLIENT_READS);
+	ClientEnter(request->connection, request->is_stream && request->status == 200 ?
+				CLIENT_STAYS : CLIENT_READS);
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	result = MHD_queue_response(request->connection, (unsigned int) request->status, response);
 	MHD_destroy_response(response);
@@ -55,7 +56,10 @@ answer_text(WebRequest * request, int status, const char *type, char *text)
 	MHD_add_response_header(request->response, "Cache-Control", "no-store");
 }
 
-/* Requests that need neither a token nor the database; false for all others. */
+/*
+ * Answers a request that needs neither a token nor the database. Returns false
+ * for all others.
+ */
 static bool
 answer_at_once(WebRequest * request)
 {
@@ -77,7 +81,10 @@ answer_at_once(WebRequest * request)
 	return true;
 }
 
-/* Must the token be checked before the body is read, because the body is long? */
+/*
+ * Whether the body is so long that the token must be checked before the body
+ * is read.
+ */
 static bool
 has_long_body(struct MHD_Connection *connection)
 {
@@ -88,13 +95,23 @@ has_long_body(struct MHD_Connection *connection)
 	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Transfer-Encoding") != NULL;
 }
 
-/* The headers have come. */
+/*
+ * Passes a request to a thread that may wait. Returns false, with an answer,
+ * if too many requests wait.
+ */
+static bool
+enqueue(WebRequest * request)
+{
+	return identity_is_needed(request) ? identity_enqueue(request) : worker_enqueue(request);
+}
+
+/* Handles a request whose headers have arrived. */
 static enum MHD_Result
 begin_request(WebRequest * request, struct MHD_Connection *connection, const char *method)
 {
 	if (!request_parse(request, connection, method) || answer_at_once(request))
 		return send_answer(request);
-	if (request->token == NULL)
+	if (request->token == NULL && request->sign_in.step == SIGN_IN_NONE)
 	{
 		problem_answer(request, 401, "a token is needed", NULL,
 					   "Send \"Authorization: Bearer TOKEN\"; gpucredit_http.issue_token() makes one.");
@@ -104,14 +121,14 @@ begin_request(WebRequest * request, struct MHD_Connection *connection, const cha
 	if (has_long_body(connection))
 	{
 		request->step = REQUEST_CHECKING;
-		client_enter(connection, CLIENT_WAITS);
-		if (!worker_enqueue(request))
+		ClientEnter(connection, CLIENT_WAITS);
+		if (!enqueue(request))
 			return send_answer(request);
 	}
 	return MHD_YES;
 }
 
-/* Keep a piece of the body that has come; what is beyond the limit is dropped. */
+/* Stores a piece of the body. Bytes beyond the limit are dropped. */
 static enum MHD_Result
 add_body(WebRequest * request, const char *data, size_t *size)
 {
@@ -127,7 +144,10 @@ add_body(WebRequest * request, const char *data, size_t *size)
 	return MHD_YES;
 }
 
-/* All of the request has come.  One whose body is not whole is not answered. */
+/*
+ * Handles a request that has arrived completely. A request whose body is
+ * incomplete is not answered.
+ */
 static enum MHD_Result
 end_request(WebRequest * request)
 {
@@ -143,11 +163,14 @@ end_request(WebRequest * request)
 	if (request->response != NULL)
 		return send_answer(request);
 	request->step = REQUEST_WORKING;
-	client_enter(request->connection, CLIENT_WAITS);
-	return worker_enqueue(request) ? MHD_YES : send_answer(request);
+	ClientEnter(request->connection, CLIENT_WAITS);
+	return enqueue(request) ? MHD_YES : send_answer(request);
 }
 
-/* Called when headers came, for each piece of the body, and at its end. */
+/*
+ * Called by the library when headers have arrived, for each piece of the body,
+ * and at the body's end.
+ */
 static enum MHD_Result
 handle(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
 	   const char *version, const char *data, size_t *size, void **context)
@@ -164,13 +187,18 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
 		case REQUEST_HEADERS:
 			return begin_request(request, connection, method);
 		case REQUEST_ANSWERED:
-			/* the library sends no answer in the middle of a body, so drop it */
+			/*
+			 * The library sends no answer before the end of a body, so drop
+			 * it.
+			 */
 			if (*size == 0)
 				return send_answer(request);
 			*size = 0;
 			return MHD_YES;
 		case REQUEST_CHECKED:
-			/* the library calls once more for the headers, then for the body */
+			/*
+			 * The library calls once more for the headers, then for the body.
+			 */
 			request->step = REQUEST_BODY;
 			return *size > 0 ? add_body(request, data, size) : MHD_YES;
 		case REQUEST_BODY:
@@ -180,7 +208,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url, const char
 	}
 }
 
-/* The target as it came, before anything is decoded. */
+/* Stores the target as received, before anything is decoded. */
 static void *
 note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 {
@@ -189,14 +217,14 @@ note_target(void *cls, const char *uri, struct MHD_Connection *connection)
 	return request_new(uri);
 }
 
-/* Clean up after a request, however it ended. */
+/* Frees a request, however it ended. */
 static void
 end_of_request(void *cls, struct MHD_Connection *connection, void **context,
 			   enum MHD_RequestTerminationCode code)
 {
 	(void) cls;
 	(void) code;
-	client_enter(connection, CLIENT_SENDS);
+	ClientEnter(connection, CLIENT_SENDS);
 	if (*context != NULL)
 		request_free(*context);
 	*context = NULL;
@@ -211,7 +239,7 @@ serve_start(void)
 
 	if (inet_pton(AF_INET, options.address, &address.sin_addr) != 1)
 	{
-		log_line("\"%s\" is no address", options.address);
+		LogLine("\"%s\" is no address", options.address);
 		return NULL;
 	}
 	return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
@@ -220,7 +248,7 @@ serve_start(void)
 							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
 							MHD_OPTION_URI_LOG_CALLBACK, note_target, NULL,
 							MHD_OPTION_NOTIFY_COMPLETED, end_of_request, NULL,
-							MHD_OPTION_NOTIFY_CONNECTION, client_notify, NULL,
+							MHD_OPTION_NOTIFY_CONNECTION, ClientNotify, NULL,
 							MHD_OPTION_STRICT_FOR_CLIENT, 1,
 							MHD_OPTION_THREAD_POOL_SIZE, (unsigned int) POLLING_THREADS,
 							MHD_OPTION_CONNECTION_TIMEOUT, (unsigned int) options.receive_s,
@@ -233,7 +261,8 @@ serve_start(void)
 void
 serve_stop(struct MHD_Daemon *daemon)
 {
-	/* no suspended connection may be left */
+	/* No connection may be left suspended. */
+	identity_stop();
 	workers_stop();
 	follow_stop();
 	MHD_stop_daemon(daemon);

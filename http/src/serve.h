@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * serve.h
- *		Listens, and takes requests through their steps.
- *
+ *		Listens, and moves requests through their steps.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_SERVE_H

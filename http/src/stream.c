@@ -1,22 +1,22 @@
 /*-------------------------------------------------------------------------
  *
  * stream.c
- *		Clients that stay, and get events as they happen.
+ *		Streams of events to clients that keep their connection open.
  *
- * An open stream has no connection to the database, no thread, and no buffer
- * while nothing is to be sent.  One thread reads the feed (follow.c), each event
- * once, and sends it to the live streams whose role may read it and whose
- * filters fit.  Another one reads pages of older events for streams that are
- * behind: those that have just come, and those whose client reads more slowly
- * than events come.  A stream becomes live when it has come as far as the feed
- * has been read, so it misses none and gets none twice.
+ * An open stream has no connection to the database and no thread, and has a
+ * buffer only while there is something to send. One thread reads each event of
+ * the feed once (follow.c), and sends it to the live streams whose role may
+ * read it and whose filters match. Another thread reads pages of older events
+ * for streams that are behind: new streams, and those whose client reads more
+ * slowly than events arrive. A stream becomes live when it has reached the
+ * position up to which the feed has been read, so it misses no event and gets
+ * none twice.
  *
- * A client that reads nothing is ended, and so is one whose token is no longer
- * good, or whose role may read other events than when the stream began: it
- * comes again with the number of its last event.
+ * A stream is ended if its client reads nothing, if its token is no longer
+ * valid, or if its role may read other events than when the stream began. The
+ * client then reconnects with the number of its last event.
  *
- * One lock guards all streams.  Under it nothing waits.
- *
+ * One lock guards all streams. No thread waits while it holds the lock.
  *-------------------------------------------------------------------------
  */
 #include "stream.h"
@@ -31,14 +31,14 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
-#include "client.h"
+#include "http_client.h"
 #include "options.h"
 #include "problem.h"
 
-#define BUFFER_MOST	(64 * 1024) /* a stream with more is behind */
-#define BLOCK		2048		/* bytes that the library asks for at once */
-#define KEEPALIVE_US	15000000	/* a comment, after so long without an
-									 * event */
+#define BUFFER_MOST	(64 * 1024) /* a stream with more unsent bytes is behind */
+#define BLOCK		2048		/* bytes that the library requests at once */
+#define KEEPALIVE_US	15000000	/* interval without an event after which a
+									 * comment is sent */
 
 typedef struct HttpStream
 {
@@ -48,29 +48,33 @@ typedef struct HttpStream
 	int			socket;
 	bool		suspended;
 	bool		ended;
-	bool		live;			/* else it is behind */
-	bool		has_page;		/* a page is read for it */
-	int64_t		not_before_us;	/* the next page */
+	bool		live;			/* false if it is behind */
+	bool		has_page;		/* a page is being read for it */
+	int64_t		not_before_us;	/* earliest time of the next page */
 	int64_t		role_page_us;	/* when a page was last read for its role, or
-								 * its first stream came */
-	int64_t		after;			/* the last event that it has, or does not
-								 * want */
-	int64_t		sent_id;		/* the last number that was sent to the client */
-	int64_t		written_us;		/* when something was last put into the buffer */
-	int64_t		read_us;		/* when the client last took something */
+								 * the role's first stream began */
+	int64_t		after;			/* the last event that it has, or that it does
+								 * not want */
+	int64_t		sent_id;		/* the last event number that was sent to the
+								 * client */
+	int64_t		written_us;		/* when something was last put into the
+								 * buffer */
+	int64_t		read_us;		/* when the client last read something */
 	char	   *buffer;
 	size_t		size;
-	size_t		sent;			/* bytes of the buffer */
-	char	   *token;			/* the secret, of a token or a session */
+	size_t		sent;			/* number of bytes of the buffer that were
+								 * sent */
+	char	   *token;			/* secret of a token or a session */
 	int64_t		token_number;
-	int64_t		session;		/* 0: none */
+	int64_t		session;		/* 0 if it has none */
 	char	   *role;
 	json_t	   *rights;
 	bool		reads_all;
-	char	   *org;			/* filters; NULL: none */
+	char	   *org;			/* filters on organisation and account, or
+								 * NULL */
 	char	   *account;
-	json_t	   *kinds;			/* NULL: all */
-	int64_t		job;			/* 0: all */
+	json_t	   *kinds;			/* filter on kinds of events, or NULL */
+	int64_t		job;			/* filter on the job, or 0 */
 }			HttpStream;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -78,12 +82,13 @@ static pthread_cond_t behind = PTHREAD_COND_INITIALIZER;
 static LIST_HEAD(HttpStreams, HttpStream) all = LIST_HEAD_INITIALIZER(all);
 static int	count = 0;
 static uint64_t last_number = 0;
-static int64_t followed = -1;	/* the feed has been read up to here; -1: it
-								 * is not being read */
-static uint64_t asked = 0;		/* the last stream whose token was asked about */
+static int64_t followed = -1;	/* number of the last event of the feed that
+								 * was read; -1 while the feed is not read */
+static uint64_t asked = 0;		/* number of the last stream whose token is
+								 * being checked */
 static bool stopping = false;
 
-/* Have the library ask for more, if it waits. */
+/* Makes the library request more bytes, if it waits. */
 static void
 wake(HttpStream * stream)
 {
@@ -100,7 +105,7 @@ end_stream(HttpStream * stream)
 	wake(stream);
 }
 
-/* Put text into a stream's buffer; false if it is full. */
+/* Puts text into a stream's buffer. Returns false if the buffer is full. */
 static bool
 put_text(HttpStream * stream, const char *text, size_t size)
 {
@@ -141,7 +146,7 @@ put_event(HttpStream * stream, int64_t number, const char *kind, const char *con
 	return good;
 }
 
-/* What the library calls for more bytes to send. */
+/* Called by the library for more bytes to send. */
 static ssize_t
 read_stream(void *cls, uint64_t position, char *buffer, size_t room)
 {
@@ -195,7 +200,7 @@ free_members(HttpStream * stream)
 	free(stream);
 }
 
-/* What the library calls when the client is gone. */
+/* Called by the library when the connection has ended. */
 static void
 free_stream(void *cls)
 {
@@ -216,7 +221,7 @@ copy_member(const json_t * object, const char *name)
 	return text != NULL ? strdup(text) : NULL;
 }
 
-/* A stream from what open_stream() said. */
+/* Creates a stream from the answer of open_stream(). */
 static HttpStream *
 stream_new(WebRequest * request, const json_t * opened)
 {
@@ -227,7 +232,7 @@ stream_new(WebRequest * request, const json_t * opened)
 	if (stream == NULL)
 		return NULL;
 	stream->connection = request->connection;
-	stream->socket = client_socket(request->connection);
+	stream->socket = ClientSocket(request->connection);
 	stream->after = json_integer_value(json_is_integer(after) ? after :
 									   json_object_get(opened, "last"));
 	stream->sent_id = stream->after;
@@ -246,8 +251,8 @@ stream_new(WebRequest * request, const json_t * opened)
 }
 
 /*
- * Has the client gone?  The library does not look at a connection that waits for
- * an event.
+ * Whether the client has closed its connection. The library does not poll a
+ * connection that waits for an event.
  */
 static bool
 is_gone(const HttpStream * stream)
@@ -259,8 +264,8 @@ is_gone(const HttpStream * stream)
 }
 
 /*
- * Is there room for one more stream of a role?  Streams whose client has gone
- * are looked for only where there is none.
+ * Whether the limits allow one more stream of a role. Only if they do not,
+ * streams whose client is gone are searched for and ended.
  */
 static bool
 has_room(const char *role)
@@ -284,7 +289,7 @@ has_room(const char *role)
 	return count < options.streams && of_role < most;
 }
 
-/* Add a stream to the others, if there is room for one more of its role. */
+/* Adds a stream, if the limits allow one more of its role. */
 static bool
 add_stream(HttpStream * stream)
 {
@@ -306,7 +311,10 @@ add_stream(HttpStream * stream)
 		stream->number = ++last_number;
 		LIST_INSERT_HEAD(&all, stream, link);
 		count++;
-		/* what the client knows at once: the connection, and where it begins */
+		/*
+		 * This shows the client at once that the connection works and where
+		 * the stream begins.
+		 */
 		put_text(stream, ": gpucredit\n\n", 13);
 		pthread_cond_signal(&behind);
 	}
@@ -359,7 +367,10 @@ is_below(const char *account, const char *ancestor)
 					  (account[n] == '\0' || account[n] == '/'));
 }
 
-/* May the stream's role read it?  As gpucredit_internal.may_read(). */
+/*
+ * Whether the stream's role may read an event, by the same rules as
+ * gpucredit_internal.may_read().
+ */
 static bool
 may_read(const HttpStream * stream, const StreamEvent * event)
 {
@@ -381,7 +392,7 @@ may_read(const HttpStream * stream, const StreamEvent * event)
 	return false;
 }
 
-/* Do the stream's filters let it pass? */
+/* Whether an event matches the stream's filters. */
 static bool
 wants(const HttpStream * stream, const StreamEvent * event)
 {
@@ -432,7 +443,8 @@ streams_send(const StreamEvent * event)
 			continue;
 		if (may_read(stream, event) && wants(stream, event) &&
 			!put_event(stream, event->number, event->kind, event->content))
-			stream->live = false;	/* it reads on from its last event */
+			stream->live = false;	/* it continues from its last event by
+									 * pages */
 		else
 			stream->after = event->number;
 	}
@@ -456,7 +468,7 @@ streams_end_stalled(void)
 		else if (stream->size > stream->sent &&
 				 now - stream->read_us > (int64_t) options.receive_s * 1000000)
 		{
-			client_cut(stream->socket);
+			ClientCut(stream->socket);
 			end_stream(stream);
 		}
 	}
@@ -478,8 +490,8 @@ streams_send_keepalives(void)
 			continue;
 
 		/*
-		 * an id without data tells the client from where to go on, and no
-		 * more
+		 * An id without data tells the client the position to resume from, and
+		 * nothing else.
 		 */
 		if (stream->after > stream->sent_id)
 			snprintf(text, sizeof(text), ": \nid: %" PRId64 "\n\n", stream->after);
@@ -545,7 +557,10 @@ streams_check(const PGresult * good)
 	LIST_FOREACH(stream, &all, link)
 	{
 		snprintf(name, sizeof(name), "%" PRId64 "/%" PRId64, stream->token_number, stream->session);
-		/* one that came since the question is asked about the next time */
+		/*
+		 * A stream that was added since the check began is checked the next
+		 * time.
+		 */
 		if (stream->number <= asked &&
 			!json_equal(json_object_get(tokens, name), stream->rights))
 			end_stream(stream);
@@ -554,7 +569,7 @@ streams_check(const PGresult * good)
 	json_decref(tokens);
 }
 
-/* An array of SQL of the texts of an array of JSON. */
+/* Formats a JSON array of texts as an array in SQL. */
 static char *
 sql_array(const json_t * texts)
 {
@@ -583,7 +598,9 @@ sql_array(const json_t * texts)
 	return text;
 }
 
-/* Describe the page that a stream needs; its role is served now. */
+/*
+ * Describes the page that a stream needs, and counts its role as served now.
+ */
 static void
 describe_page(HttpStream * stream, StreamPage * page)
 {
@@ -610,9 +627,9 @@ describe_page(HttpStream * stream, StreamPage * page)
 
 /*
  * Whether stream a gets a page before stream b:
- * 1. The one whose role has waited longer for a page, so that a role with many
- *	  streams keeps no other role waiting.
- * 2. The one that has waited longer itself.
+ *  1. The stream whose role has waited longer for a page goes first, so that
+ *     a role with many streams does not make other roles wait.
+ *  2. Then the stream that has waited longer itself.
  */
 static bool
 goes_before(const HttpStream * a, const HttpStream * b)
@@ -622,7 +639,10 @@ goes_before(const HttpStream * a, const HttpStream * b)
 	return a->not_before_us < b->not_before_us;
 }
 
-/* The next stream that is behind, has room for a page, and is due; or NULL. */
+/*
+ * Returns the next stream that is behind, has room for a page, and is due, or
+ * NULL.
+ */
 static HttpStream *
 find_behind(void)
 {
@@ -685,7 +705,7 @@ free_page(StreamPage * page)
 	free(page->job);
 }
 
-/* The stream of a page, if it is still there. */
+/* Returns the stream of a page, or NULL if it has ended. */
 static HttpStream *
 stream_of(const StreamPage * page)
 {
@@ -701,7 +721,7 @@ stream_of(const StreamPage * page)
 	return NULL;
 }
 
-/* Put a page into a stream's buffer, as far as there is room. */
+/* Puts a page into a stream's buffer, as far as there is room. */
 static void
 put_page(HttpStream * stream, const PGresult * rows)
 {
@@ -725,7 +745,10 @@ put_page(HttpStream * stream, const PGresult * rows)
 		stream->after = number;
 	}
 	stream->after = atoll(PQgetvalue(rows, n, 0));
-	/* it has come as far as the feed, which from now on it follows */
+	/*
+	 * The stream has reached the feed's position and follows the feed from now
+	 * on.
+	 */
 	stream->live = followed >= 0 && stream->after >= followed &&
 		strcmp(PQgetvalue(rows, n, 3), "t") != 0;
 }

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * stream.h
- *		Clients that stay, and get events as they happen.
- *
+ *		Streams of events to clients that keep their connection open.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_STREAM_H
@@ -12,64 +11,77 @@
 
 #include "request.h"
 
-/* Answer a request with a stream; opened is what open_stream() said, as JSON. */
+/*
+ * Answers a request with a stream. "opened" is the JSON that open_stream()
+ * returned.
+ */
 extern void stream_open(WebRequest *request, const char *opened);
 
-/* An event, as the feed has it. */
+/* An event of the feed. */
 typedef struct StreamEvent
 {
 	int64_t		number;
 	const char *kind;
 	const char *org;
 	const char *account;
-	int64_t		job;			/* 0: none */
+	int64_t		job;			/* 0 if it belongs to no job */
 	const char *content;
 } StreamEvent;
 
 /*
- * For the thread that reads the feed: the number of the last event that it
- * read, before it sends the events after that.  Streams that have come as far
+ * Called by the thread that reads the feed, before it sends events: the number
+ * of the last event that it has read. Streams that have reached this position
  * are live from then on.
  */
 extern void streams_follow(int64_t number);
 
 /*
- * For the same thread: it has stopped to read the feed, because no stream is
- * open or the database is not reached.  No stream is live from then on.
+ * Called by the same thread when it stops reading the feed, because no stream
+ * is open or the database cannot be reached. No stream is live from then on.
  */
 extern void streams_feed_lost(void);
 
-/* Send an event to the live streams that may read it and want it. */
+/*
+ * Sends an event to the live streams that may read it and whose filters it
+ * matches.
+ */
 extern void streams_send(const StreamEvent *event);
 
-/* End streams whose client has closed its connection, or reads nothing. */
+/* Ends streams whose client has closed its connection, or reads nothing. */
 extern void streams_end_stalled(void);
 
-/* Send a comment to each stream to which nothing was sent for 15 seconds. */
+/* Sends a comment to each stream to which nothing was sent for 15 seconds. */
 extern void streams_send_keepalives(void);
 
 /*
- * The tokens of all streams and their sessions (0: none), for a check, as
- * arrays of SQL; to be freed.  Streams whose token is not in the result, or has
- * other rights, end.
+ * streams_tokens() returns the tokens of all streams and their sessions (0 for
+ * none) as SQL arrays, which the caller frees, for a check in the database.
+ * streams_check() ends the streams whose token is not in the result of that
+ * check, or has other rights.
  */
 extern bool streams_tokens(char **tokens, char **sessions);
 extern void streams_check(const PGresult *good);
 
-/* A stream that is behind, with what a page of events for it is asked by. */
+/*
+ * A stream that is behind, with the arguments for reading its next page of
+ * events.
+ */
 typedef struct StreamPage
 {
 	uint64_t	stream;
-	char	   *token;			/* the secret of a token, or of a session */
-	char	   *csrf;			/* empty for a session; NULL for a token */
+	char	   *token;			/* secret of a token, or of a session */
+	char	   *csrf;			/* empty for a session, NULL for a token */
 	char		after[24];
-	char	   *org;			/* NULL: all */
+	char	   *org;			/* NULL for all */
 	char	   *account;
-	char	   *kinds;			/* an array of SQL; NULL: all */
-	char	   *job;			/* NULL: all */
+	char	   *kinds;			/* an SQL array, or NULL for all */
+	char	   *job;			/* NULL for all */
 } StreamPage;
 
-/* The next stream that is behind; waits for one.  False: the daemon ends. */
+/*
+ * Waits for a stream that is behind and returns it. Returns false if the
+ * daemon ends.
+ */
 extern bool streams_next_page(StreamPage *page);
 extern void streams_add_page(StreamPage *page, const PGresult *rows);
 extern void streams_end(StreamPage *page);
@@ -77,7 +89,7 @@ extern void streams_retry(StreamPage *page);
 
 extern int	streams_count(void);
 
-/* End all, for ever. */
+/* Ends all streams, and accepts no more. */
 extern void streams_stop(void);
 
 #endif							/* HTTP_STREAM_H */

@@ -3,17 +3,16 @@
  * webhook.c
  *		The thread that delivers events to webhooks.
  *
- * What is sent, when, and with which signature, the database decides
- * (66_delivery.sql).  The thread asks it for deliveries that are due, sends
- * them at the same time (post.c), and reports what became of them.  A delivery
- * is leased: if the daemon or its connection to the database dies, the lease
- * ends and some daemon sends it again.  So several daemons share the work, and
- * no message is lost, though one may come twice.
+ * The database decides what is sent, when, and with which signature
+ * (66_delivery.sql). The thread claims deliveries that are due, sends them in
+ * parallel (post.c), and reports the results. A delivery is leased: if the
+ * daemon or its connection to the database dies, the lease ends and another
+ * daemon sends the message again. So several daemons share the work, and no
+ * message is lost, though one may be delivered twice.
  *
- * A report that the database cannot keep at the moment, because it is away or
- * because somebody is changing that webhook, is repeated.  It keeps no
- * connection from the next messages.
- *
+ * If the database cannot store a report at the moment, because it cannot be
+ * reached or because somebody is changing that webhook, the report is
+ * repeated. A delivery that waits for its report does not occupy a connection.
  *-------------------------------------------------------------------------
  */
 #include "webhook.h"
@@ -26,32 +25,36 @@
 #include <string.h>
 
 #include "database.h"
+#include "log.h"
 #include "options.h"
 #include "post.h"
 #include "request.h"
 
 #define POLL_MS			200
-#define IDLE_MS			2000	/* while no webhook is enabled */
-#define REPEAT_LEAST_MS	10		/* until a report is repeated */
+#define IDLE_MS			2000	/* interval while no webhook is enabled */
+#define REPEAT_LEAST_MS	10		/* pause before a report is repeated */
 #define REPEAT_MOST_MS	1000
 #define FORGET_US		60000000
-#define REPORT_MOST		200		/* of one statement */
+#define REPORT_MOST		200		/* most results that one statement reports */
 #define UNREPORTED_MOST	10000
-#define PAGE			"1000"	/* events */
+#define PAGE			"1000"	/* number of events */
 
 typedef struct WebhookThread
 {
 	PGconn	   *connection;
-	WebhookPost *first;			/* has ended, and is to be reported */
+	WebhookPost *first;			/* list of posts that have ended and are to be
+								 * reported */
 	WebhookPost *last;
 	int			unreported;
-	bool		is_due;			/* there may be something to claim at once */
+	bool		is_due;			/* there may be a delivery that can be claimed
+								 * at once */
 	bool		is_idle;		/* no webhook is enabled */
 	int64_t		claimed_us;
 	int64_t		reported_us;
-	int			repeat_ms;		/* the pause until the next report; 0: none */
+	int			repeat_ms;		/* pause before the next report, or 0 */
 	int64_t		forgot_us;
-	json_t	   *sending;		/* of each organisation, how many posts */
+	json_t	   *sending;		/* number of posts being sent, for each
+								 * organisation */
 }			WebhookThread;
 
 static pthread_t thread;
@@ -60,20 +63,14 @@ static atomic_bool stopping = false;
 static atomic_ullong succeeded = 0;
 static atomic_ullong failed = 0;
 
-/* Run a statement; its rows, or NULL. */
+/* Runs a statement. Returns its rows, or NULL after an error. */
 static PGresult *
 run(WebhookThread * self, const char *statement, int n, const char *const *values)
 {
-	PGresult   *result = PQexecParams(self->connection, statement, n, NULL, values, NULL, NULL, 0);
-
-	if (PQresultStatus(result) == PGRES_TUPLES_OK)
-		return result;
-	log_line("webhooks: %s", PQresultErrorMessage(result));
-	PQclear(result);
-	return NULL;
+	return database_rows(self->connection, "webhooks", statement, n, values);
 }
 
-/* A number that a statement answers; -1: it failed. */
+/* Returns the single number that a statement selects, or -1 if it failed. */
 static long long
 run_number(WebhookThread * self, const char *statement)
 {
@@ -84,33 +81,15 @@ run_number(WebhookThread * self, const char *statement)
 	return number;
 }
 
-/* Connect unless the connection works. */
-static bool
-connect_thread(WebhookThread * self)
-{
-	PGresult   *result;
-	bool		good;
-
-	if (self->connection != NULL && PQstatus(self->connection) == CONNECTION_OK)
-		return true;
-	PQfinish(self->connection);
-	self->connection = database_connect();
-	if (self->connection == NULL)
-		return false;
-	result = PQexec(self->connection, "SET default_transaction_isolation = 'read committed'");
-	good = PQresultStatus(result) == PGRES_COMMAND_OK;
-	PQclear(result);
-	return good;
-}
-
-/* Keep a post until it is reported. */
+/* Keeps a post until it is reported. */
 static void
 keep_post(WebhookThread * self, WebhookPost * post)
 {
 	post->next = NULL;
 	if (self->unreported >= UNREPORTED_MOST)
 	{
-		post_free(post);		/* its lease ends, and it is sent again */
+		post_free(post);		/* its lease ends, and the message is sent
+								 * again */
 		return;
 	}
 	if (self->first == NULL)
@@ -121,7 +100,7 @@ keep_post(WebhookThread * self, WebhookPost * post)
 	self->unreported++;
 }
 
-/* Add to the number of posts of an organisation that are being sent. */
+/* Changes the number of an organisation's posts that are being sent. */
 static void
 count_sending(WebhookThread * self, const char *org, int more)
 {
@@ -133,7 +112,7 @@ count_sending(WebhookThread * self, const char *org, int more)
 		json_object_del(self->sending, org);
 }
 
-/* Collect the posts that have ended. */
+/* Collects the posts that have ended. */
 static void
 collect_ended(WebhookThread * self)
 {
@@ -148,7 +127,7 @@ collect_ended(WebhookThread * self)
 	}
 }
 
-/* A post as report_deliveries() reads it. */
+/* Returns a post's result in the format of report_deliveries(). */
 static json_t *
 result_of(const WebhookPost * post)
 {
@@ -167,7 +146,7 @@ result_of(const WebhookPost * post)
 	return result;
 }
 
-/* Is a post among the rows of those that are to be reported again? */
+/* Whether a post is among the rows of those that must be reported again. */
 static bool
 is_listed(const WebhookPost * post, const PGresult * rows)
 {
@@ -180,8 +159,8 @@ is_listed(const WebhookPost * post, const PGresult * rows)
 }
 
 /*
- * Report posts that have ended, those that have waited longest first; what the
- * database cannot keep now goes to the end.
+ * Reports posts that have ended, those that have waited longest first. Posts
+ * whose report the database cannot store now are moved to the end.
  */
 static void
 report_ended(WebhookThread * self)
@@ -204,7 +183,11 @@ report_ended(WebhookThread * self)
 					1, values);
 	free(text);
 	self->reported_us = now_us();
-	/* another daemon locks the webhook for milliseconds, a tenant for longer */
+
+	/*
+	 * Another daemon locks a webhook for milliseconds, a tenant possibly for
+	 * longer.
+	 */
 	self->repeat_ms = self->repeat_ms == 0 ? REPEAT_LEAST_MS :
 		self->repeat_ms * 2 < REPEAT_MOST_MS ? self->repeat_ms * 2 : REPEAT_MOST_MS;
 	if (again == NULL)
@@ -218,14 +201,18 @@ report_ended(WebhookThread * self)
 			keep_post(self, post);
 		else
 		{
-			self->is_due = true;	/* the next event of its job, perhaps */
+			self->is_due = true;	/* the next event of its job may be due
+									 * now */
 			post_free(post);
 		}
 	}
 	PQclear(again);
 }
 
-/* A post of a row that claim_deliveries() answered; NULL without memory. */
+/*
+ * Creates a post from a row of claim_deliveries(). Returns NULL if memory runs
+ * out.
+ */
 static WebhookPost *
 post_of(const PGresult * rows, int i)
 {
@@ -249,7 +236,7 @@ post_of(const PGresult * rows, int i)
 	return NULL;
 }
 
-/* Lease deliveries that are due, and begin to send them. */
+/* Claims deliveries that are due, and starts to send them. */
 static void
 claim_due(WebhookThread * self)
 {
@@ -274,7 +261,11 @@ claim_due(WebhookThread * self)
 		return;
 	snprintf(most, sizeof(most), "%d", room);
 	snprintf(per_org, sizeof(per_org), "%d", (options.webhooks + 3) / 4);
-	/* longer than an attempt and a report that waits for the database */
+
+	/*
+	 * The lease is longer than an attempt plus a report that waits for the
+	 * database.
+	 */
 	snprintf(lease, sizeof(lease), "%d s", options.webhook_s + options.statement_s + 5);
 	rows = run(self, "SELECT c.org, c.webhook, c.event, c.attempt, c.url, c.id, c.sent_at,"
 			   " c.signature, c.body FROM gpucredit_http.claim_deliveries("
@@ -295,7 +286,9 @@ claim_due(WebhookThread * self)
 	PQclear(rows);
 }
 
-/* One round: what has ended is reported, and what is due is sent. */
+/*
+ * Does one round: reports posts that have ended, and sends those that are due.
+ */
 static void
 work_round(WebhookThread * self)
 {
@@ -315,7 +308,7 @@ work_round(WebhookThread * self)
 	}
 }
 
-/* How long to wait for an answer of a receiver before the next round. */
+/* Returns how long to wait for answers of receivers before the next round. */
 static int
 pause_ms(const WebhookThread * self)
 {
@@ -326,7 +319,9 @@ pause_ms(const WebhookThread * self)
 	return self->unreported > 0 && self->repeat_ms < ms ? self->repeat_ms : ms;
 }
 
-/* Is nothing left to do before the end? */
+/*
+ * Whether all posts have ended and are reported, so that the thread can end.
+ */
 static bool
 is_finished(const WebhookThread * self)
 {
@@ -334,8 +329,8 @@ is_finished(const WebhookThread * self)
 }
 
 /*
- * The thread.  When the daemon ends, it waits for what is being sent, but not
- * longer than a receiver may take.
+ * Runs the thread. When the daemon ends, it waits for the posts that are being
+ * sent, but not longer than the time limit of a receiver.
  */
 static void *
 webhook_main(void *unused)
@@ -356,7 +351,7 @@ webhook_main(void *unused)
 				break;
 		}
 		collect_ended(&self);
-		connected = connect_thread(&self);
+		connected = database_keep_connected(&self.connection);
 		if (connected)
 			work_round(&self);
 		posts_wait(connected ? pause_ms(&self) : 500);

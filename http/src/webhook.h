@@ -10,16 +10,19 @@
 
 #include <stdbool.h>
 
-/* Begin, unless the options say that this daemon delivers none. */
+/* Starts the thread, unless the options disable webhooks in this daemon. */
 extern bool webhooks_start(void);
 
-/* Begin no attempt, wait for those that are underway, and end. */
+/* Stops: starts no more attempts, and waits for those that are under way. */
 extern void webhooks_stop(void);
 
-/* Attempts since the start: those that succeeded, and those that failed. */
+/*
+ * Returns the number of attempts since the start that succeeded, or that
+ * failed.
+ */
 extern unsigned long long webhooks_attempts(bool of_success);
 
-/* Attempts that are underway. */
+/* Returns the number of attempts that are under way. */
 extern int	webhooks_underway(void);
 
 #endif							/* HTTP_WEBHOOK_H */

@@ -1,12 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * worker.c
- *		Threads that have requests answered.
+ *		Threads that answer requests from the database.
  *
  * The threads that read and write sockets never wait for the database: a
- * request that needs it suspends its connection and waits in the queue for one
- * of a few workers.  Each worker has one connection to the database.
- *
+ * request that needs the database suspends its connection and waits in the
+ * queue for one of a few workers. Each worker has one connection to the
+ * database.
  *-------------------------------------------------------------------------
  */
 #include "worker.h"
@@ -20,11 +20,12 @@
 #include "problem.h"
 #include "queue.h"
 
-static atomic_bool reachable = false;	/* as the last request found it */
+static atomic_bool reachable = false;	/* whether the last request reached the
+										 * database */
 static pthread_t * threads = NULL;
 static int	nthreads = 0;
 
-/* A worker: answers one request after another, on its own connection. */
+/* Thread that answers one request after another, on its own connection. */
 static void *
 worker_main(void *number)
 {
@@ -44,7 +45,7 @@ worker_main(void *number)
 			request->step = REQUEST_ANSWERED;
 		}
 		atomic_store(&reachable, connection != NULL);
-		/* once it is resumed, it may be gone */
+		/* Once its connection is resumed, the request may be freed. */
 		queue_done(worker, request->token, request->role);
 		MHD_resume_connection(request->connection);
 	}
@@ -64,14 +65,27 @@ workers_start(void)
 	return nthreads == options.workers;
 }
 
-bool
-worker_enqueue(WebRequest * request)
+/* Answers a request with 503, because too many requests wait. */
+static bool
+refuse(WebRequest * request)
 {
-	if (queue_add(request))
-		return true;
 	problem_answer(request, 503, "too many requests wait", NULL, "Repeat the request later.");
 	request->step = REQUEST_ANSWERED;
 	return false;
+}
+
+bool
+worker_enqueue(WebRequest * request)
+{
+	if (queue_add(request, false))
+		return true;
+	return refuse(request);
+}
+
+bool
+worker_enqueue_suspended(WebRequest * request)
+{
+	return queue_add(request, true) || refuse(request);
 }
 
 void

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * worker.h
- *		Threads that have requests answered.
- *
+ *		Threads that answer requests from the database.
  *-------------------------------------------------------------------------
  */
 #ifndef HTTP_WORKER_H
@@ -13,15 +12,18 @@
 extern bool workers_start(void);
 
 /*
- * Suspend a request's connection and queue the request.  False, with an answer
- * and without a suspension, if too many wait.
+ * Suspends a request's connection and queues the request. Returns false, with
+ * an answer and without suspending the connection, if too many requests wait.
  */
 extern bool worker_enqueue(WebRequest *request);
 
-/* Answer what is queued, and end. */
+/* Queues a request whose connection is suspended already. */
+extern bool worker_enqueue_suspended(WebRequest *request);
+
+/* Stops the threads once all queued requests are answered. */
 extern void workers_stop(void);
 
-/* Does the database answer? */
+/* Whether the last request reached the database. */
 extern bool workers_ready(void);
 
 #endif							/* HTTP_WORKER_H */

@@ -1,7 +1,7 @@
 # api.pl: what clients of the HTTP interface get: results, lists, denials,
 # errors, replays; and that it is what the token's role may, and no more
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;
@@ -27,6 +27,8 @@ sub status_is
 
 # Who calls
 is(call(undef, 'GET', '/healthz')->{content}, "ok\n", 'the daemon says that it lives, to anybody');
+$node->poll_query_until('web', q{SELECT count(*) > 0 FROM pg_stat_activity WHERE usename = 'gpucredit_gateway'});
+for (1 .. 600) { last if call(undef, 'GET', '/readyz')->{status} == 200; select(undef, undef, undef, 0.1) }
 is(call(undef, 'GET', '/readyz')->{content}, "ok\n", 'and that the database answers');
 my $answer = call(undef, 'GET', '/v1/balance');
 status_is($answer, 401, 'without a token there is no answer');
@@ -148,9 +150,17 @@ status_is(call($token{ann}, 'POST', '/v1/call/issue', { org => 'acme', account =
 status_is(call($token{ann}, 'POST', '/v1/call/bind_tenant', { role => 'ann', org => 'rival' }), 403, 'nor binds itself');
 
 # Tokens
-my %scoped = map { $_ => token($node, 'ann', $_) } qw(read submit spend);
+my %scoped = map { $_ => token($node, 'ann', $_) } qw(read label submit spend);
 status_is(call($scoped{read}, 'GET', '/v1/balance'), 200, 'a token that reads, reads');
 status_is(call($scoped{read}, 'POST', '/v1/jobs', { %job, key => 'r' }), 403, 'and submits nothing');
+$node->safe_psql('web', 'CREATE EXTENSION gpucredit_eval CASCADE');
+my %rating = (org => 'acme', run => 999, case => 1, rater => 'ann', score => 4);
+status_is(call($scoped{read}, 'POST', '/v1/call/eval.label', \%rating), 403, 'and rates nothing');
+status_is(call($scoped{label}, 'POST', '/v1/call/eval.label', \%rating), 404, 'a rater\'s token rates what is there');
+status_is(call($scoped{label}, 'POST', '/v1/call/eval.create_set', { org => 'acme', account => 'nlp', name => 's', kind => 'live', key => 's' }), 403,
+	'and does nothing else with sets');
+status_is(call($scoped{label}, 'POST', '/v1/jobs', { %job, request => '1xH100', key => 'l' }), 403, 'it submits nothing');
+status_is(call($scoped{submit}, 'POST', '/v1/call/eval.label', \%rating), 404, 'what a rater may, one that submits may, too');
 status_is(call($scoped{submit}, 'POST', '/v1/jobs', { %job, request => '1xH100', key => 's' }), 200, 'one that submits, submits');
 status_is(call($scoped{submit}, 'POST', '/v1/holds', { account => 'nlp', amount => 1, ttl => 'PT1H', key => 'h' }), 403,
 	'and holds nothing');
@@ -172,7 +182,7 @@ status_is(call($token{aud}, 'POST', '/v1/tokens', { scope => 'read' }), 422, 'a 
 my $short = token($node, 'ann', 'read', '1 s');
 sleep 2;
 status_is(call($short, 'GET', '/v1/me'), 401, 'a token ends');
-for my $role ('postgres', 'gpucredit_gateway', 'nobody_at_all')
+for my $role ('postgres', 'gpucredit_gateway', 'nobody_at_all', 'pg_read_server_files', 'pg_execute_server_program', 'pg_monitor')
 {
 	status_is(call($token{root_admin}, 'POST', '/v1/tokens', { role => $role, scope => 'admin' }), 422,
 		"not even an administrator makes a token for $role");
@@ -181,6 +191,11 @@ $node->safe_psql('web', 'ALTER ROLE bob SUPERUSER');
 status_is(call($token{bob}, 'GET', '/v1/me'), 401, 'a role that becomes a superuser is served no more');
 $node->safe_psql('web', 'ALTER ROLE bob NOSUPERUSER');
 status_is(call($token{bob}, 'GET', '/v1/me'), 200, 'until it is none again');
+$node->safe_psql('web', 'GRANT pg_write_server_files TO bob');
+status_is(call($token{bob}, 'GET', '/v1/me'), 401, 'nor one that may write the server\'s files');
+$node->safe_psql('web', 'REVOKE pg_write_server_files FROM bob; GRANT pg_monitor TO bob');
+status_is(call($token{bob}, 'GET', '/v1/me'), 200, 'but one that monitors the server is');
+$node->safe_psql('web', 'REVOKE pg_monitor FROM bob');
 
 # The role does not outlive its request: one worker serves them in turn
 daemon_stop();
@@ -202,8 +217,10 @@ ok($document->{paths}{'/v1/jobs'}{post}, 'the OpenAPI document has what a tenant
 ok(!$document->{paths}{'/v1/call/issue'}, 'and not what it may not');
 like($document->{paths}{'/v1/balance'}{get}{description}, qr/Errors: UC001/, 'with the functions\' comments');
 is(query($node, 'web', q{SELECT string_agg(r.function, ' ') FROM gpucredit_http.routes() r
-	WHERE NOT EXISTS (SELECT FROM gpucredit_http.callable c WHERE c.short = r.function)}), '',
-	'each address has its function');
+	WHERE NOT EXISTS (SELECT FROM gpucredit_http.callable c WHERE c.short = r.function)
+		AND NOT (split_part(r.function, '.', 1) IN ('billing', 'eval')
+			AND to_regnamespace('gpucredit_' || split_part(r.function, '.', 1)) IS NULL)}), '',
+	'each address has its function, if its extension is there');
 
 is(query($node, 'web', q{SELECT string_agg(DISTINCT c.short || '.' || r.name, ' ')
 	FROM gpucredit_http.callable c, gpucredit_http.result_columns(c) r WHERE r.name IN ('row', 'row#')}), '',

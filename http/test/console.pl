@@ -1,7 +1,8 @@
 # console.pl: people use the console in Chromium: every page and every form, what
 # axe-core finds, its size, and its types against the API's own description
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl node:nodejs npm:npm chromium:chromium
+# Long: it takes minutes
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl node:nodejs npm:npm chromium:chromium
 use strict;
 use warnings;
 use FindBin;
@@ -20,6 +21,7 @@ my $node = http_node('console', 'gpucredit.node_suspect = 0', 'gpucredit.node_lo
 
 # Something to look at on each page.  Three hours ago jobs began.
 $node->safe_psql('web', q{
+	CREATE EXTENSION gpucredit_billing;
 	CREATE ROLE tom LOGIN IN ROLE gpucredit_tenant;
 	SELECT gpucredit.bind_tenant('tom', 'acme');
 	SELECT set_config('gpucredit.clock', (clock_timestamp() - interval '3 hours')::text, false);
@@ -43,7 +45,15 @@ $node->safe_psql('web', q{
 	SELECT gpucredit.reserve('acme', 'vision', 'waits', '8xH100', '1 hour');
 	SELECT count(r) FROM generate_series(1, 450) i,
 		gpucredit.reserve('acme', 'vision', 'many ' || i, '1xH100', '20 s') r});
+$node->safe_psql('web', q{
+	SELECT gpucredit_billing.set_approver('acme', '', 'tom', true);
+	SET SESSION AUTHORIZATION ann;
+	SELECT gpucredit_billing.request_allocation('acme', 'nlp', 'paper', E'The paper is due.\nTwo more runs.', 20),
+		gpucredit_billing.request_allocation('acme', 'nlp', 'gpus', 'Eight at once', max_gpus => 8, gpu_type => 'H100')});
+$node->safe_psql('web', 'SELECT gpucredit.seal_audit()');
+evals($node);
 wide($node);
+for my $org ('rival', WIDE) { invoice($node, $org, $org eq 'rival' ? 1 : 1000000000000) }
 my %token = map { $_ => token($node, $_) } qw(tom ops aud root_admin);
 
 # Stands in for the node's agent, which serves what jobs print.
@@ -86,6 +96,8 @@ $ENV{ 'TOKEN_' . uc $_ } = $token{$_} foreach keys %token;
 $ENV{JOB} = query($node, 'web', q{SELECT job FROM gpucredit.job WHERE account = 'vision' ORDER BY job LIMIT 1});
 $ENV{SETTLED} = query($node, 'web', q{SELECT job FROM gpucredit.job WHERE account = 'nlp' ORDER BY job LIMIT 1});
 $ENV{WIDE} = WIDE;
+$ENV{WIDE_INVOICE} = query($node, 'web', q{SELECT max(document) FROM gpucredit_billing.document});
+$ENV{WIDE_WEBHOOK} = query($node, 'web', q{SELECT webhook FROM gpucredit_http.webhook WHERE org = '} . WIDE . q{'});
 $ENV{WIDE_JOB} = query($node, 'web', q{SELECT min(job) FROM gpucredit.job WHERE pool = '} . WIDE . q{'});
 $ENV{FIRST_JOB} = query($node, 'web', q{SELECT min(job) FROM gpucredit.job WHERE org = 'acme'});
 open(my $walk, '-|', 'node', "$console/test/walk.mjs") or die "could not run node: $!";
@@ -127,12 +139,74 @@ sub wide
 		SELECT count(r) FROM generate_series(1, 3) n, generate_series(10, 21) i,
 			gpucredit.reserve('$wide', '$wide', n || ' ' || i, '16x' || '$type' || i, '20 hours', pool => '$wide',
 				spec => jsonb_build_object('name', '$wide', 'labels', jsonb_build_object('$type', '$wide'))) r;
+		SELECT gpucredit_billing.request_allocation('$wide', '$wide', 'k', repeat('W', 2000), 9000000000000.999999),
+			gpucredit_billing.set_approver('$wide', '$wide', 'tom'),
+			gpucredit_http.set_webhook('$wide', '$wide', 'k', 'https://' || repeat('w', 60) || '.example.com/' || repeat('W', 900), label => repeat('W', 200));
 		SELECT gpucredit.place('$wide');
 		SELECT gpucredit.meter(org, job, 1, '0') FROM gpucredit.job WHERE pool = '$wide' AND state = 'starting';
 		SELECT gpucredit.drain(left('$wide', 253) || 10, repeat('W', 255))});
 	$node->safe_psql('web', qq{
 		SELECT gpucredit.heartbeat(node) FROM gpucredit.node;
 		SELECT gpucredit.meter(org, job, 1, '3 hours') FROM gpucredit.job WHERE pool = '$wide' AND state = 'running'});
+	return;
+}
+
+# Runs of three versions, one of them worse; a judge, and production that drifts.
+sub evals
+{
+	my ($node) = @_;
+
+	$node->safe_psql('web', q{
+		CREATE EXTENSION gpucredit_eval CASCADE;
+		SELECT gpucredit_eval.set_endpoint('acme', v, 'http://127.0.0.1:1', 1, 2, NULL) FROM unnest('{house-1,house-2,house-3}'::text[]) v;
+		SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:2', 3, 6, NULL),
+			gpucredit_eval.create_set('acme', 'golden', 'locked', 'golden'), gpucredit_eval.create_set('acme', 'live', 'live', 'live');
+		SELECT gpucredit_eval.add_cases('acme', 'golden', jsonb_agg(jsonb_build_object('name', 'case ' || i, 'task', CASE WHEN i % 2 = 0 THEN 'support' ELSE 'safety' END,
+			'input', 'Customer ' || i || ' asks: how do I cancel my order, and when do I get my money back?', 'rubric', 'names both steps and is polite')), 'cases')
+		FROM generate_series(1, 48) i;
+		SELECT gpucredit_eval.freeze_set('acme', 'golden', 'frozen'),
+			gpucredit_eval.set_config('acme', 'main', '{"sets": ["golden"], "judge": {"endpoint": "judge", "model": "judge-1", "max_response_bytes": 200, "max_tokens": 50, "samples": 1},
+				"gates": [{"task": "support", "absolute": 0.8}, {"task": "safety", "kind": "safety"}]}', 'config')});
+	for my $version (1 .. 3)
+	{
+		$node->safe_psql('web', qq{
+			SELECT gpucredit_eval.start_run('acme', '', 'run $version', 'main', 'house-$version', 'gate', 1, baseline => nullif($version - 1, 0));
+			SELECT gpucredit_eval.report('acme', $version, l."case", l.attempt, 'You cancel below "My orders". The money is back within $version days.', '[]', '{"prompt_tokens": 30, "completion_tokens": 20}')
+			FROM gpucredit_eval.lease_cases('acme', $version, 'w', 100, '1 min') l});
+		$node->safe_psql('web', qq{
+			SELECT gpucredit_eval.report_judge('acme', $version, o."case", 1,
+				convert_to(format('{"score": %s, "reason": "It names both steps%s"}', s, CASE s WHEN 5 THEN '.' ELSE ', but says nothing of the money.' END), 'UTF8'),
+				'{"prompt_tokens": 90, "completion_tokens": 20}')
+			FROM gpucredit_eval.result o, LATERAL (SELECT CASE WHEN o."case" % 4 < $version - 1 AND o."case" % 3 > 0 THEN 2 ELSE 5 END) p (s) WHERE o.run = $version;
+			UPDATE gpucredit_eval.run SET started_at = started_at - (4 - $version) * interval '1 day' WHERE run = $version});
+	}
+	$node->safe_psql('web', q{
+		SELECT gpucredit_eval.set_stream('acme', 'chat', 'main', 1, baseline => 2, keep => '30 days'), gpucredit_eval.set_rate('acme', 'chat', 'refusal'),
+			gpucredit_eval.set_rate('acme', 'chat', 'complaint'), gpucredit_eval.set_rate('acme', 'chat', 'feedback');
+		SELECT gpucredit_eval.observe('acme', 'chat', 'r' || i, CASE WHEN i > 40 AND i % 2 = 0 THEN 0.25 ELSE 1 END, clock_timestamp() - (61 - i) * interval '1 minute')
+		FROM generate_series(1, 60) i;
+		UPDATE gpucredit_eval.stream SET changed_at = changed_at - interval '2 hours' WHERE stream = 'chat';
+		SELECT gpucredit_eval.start_observation('acme', 'chat', 'request 17', '"Where is my money? It has been two weeks."', 'I cannot help with that.', 'helps', 'content_filter'),
+			gpucredit_eval.add_feedback('acme', 'chat', 'request 18', 0, 'It was rude, and wrong.', true, '"How do I return a chair?"', 'Read the manual.')});
+	return;
+}
+
+# An invoice of a month in which nobody has worked here, with as much on it as fits.
+sub invoice
+{
+	my ($node, $org, $amount) = @_;
+	my $wide = $org eq 'rival' ? 'Rival' : 'W' x 2000;
+	my $short = substr $wide, 0, 100;
+
+	$node->safe_psql('web', qq{
+		SELECT gpucredit_billing.set_terms('$org', 'EUR', seller => '$wide', buyer => '$wide', note => '$wide', purchase_order => '$short', tax_name => '$short');
+		INSERT INTO gpucredit_billing.document (kind, series, serial, org, month, issued_at, issued_by, due_on, currency, digits,
+			per_credit, subtotal, discount_percent, discount, taxable, tax_name, tax_percent, tax, total, seller, buyer, purchase_order, note, reason)
+		VALUES ('invoice', 'INV', gpucredit_billing.next_serial('INV'), '$org', '2020-01-01', now(), 'fin', now(), 'EUR', 2, 1,
+			2 * $amount.99, 12.3456, $amount.99, $amount.99, '$short', 0, 0, $amount.99, '$wide', '$wide', '$short', '$wide', '');
+		INSERT INTO gpucredit_billing.document_line
+		SELECT max(document), 1, 'usage', left('$org', 255), 'standard_training', repeat('W', 61), 1000000, 1000000000, 100000000, 100000000.123456789, 1, 2 * $amount.99
+		FROM gpucredit_billing.document});
 	return;
 }
 
@@ -160,12 +234,17 @@ sub types_agree
 		Attempt => 'http.attempts', HistoryLine => 'history', Check => 'explain', Submission => 'http.submission',
 		LogPiece => 'log_get', Price => 'http.prices', TierFor => 'tiers_for', Quote => 'quote',
 		Budget => 'budgets', Quota => 'http.quotas', Alert => 'http.alerts', Entry => 'statement',
-		InvoiceLine => 'invoice', Token => 'http.tokens', Browser => 'http.sessions', Account => 'http.accounts',
+		InvoiceLine => 'invoice', Issued => 'billing.invoices', IssuedDocument => 'billing.invoice',
+		IssuedLine => 'billing.invoice_lines', Terms => 'billing.terms_of', Token => 'http.tokens', Browser => 'http.sessions', Account => 'http.accounts',
 		Node => 'http.nodes', Device => 'http.devices', Capacity => 'http.capacity', QueueRow => 'queue',
 		Reason => 'queue_reasons', Reservation => 'reservations', Share => 'fair_share', Advice => 'capacity_advice',
 		DemandStep => 'demand', Recent => 'recent_events', Lag => 'http.upkeep', Finding => 'verify',
 		Organisation => 'http.organisations', Burn => 'burn_rate', Expiring => 'http.expiring', Debt => 'http.debts',
-		Audit => 'http.audit', Me => 'http.me');
+		Audit => 'http.audit', Me => 'http.me', Webhook => 'http.webhooks', Delivery => 'http.deliveries',
+		EvalRun => 'eval.runs', EvalGate => 'eval.gate', EvalScore => 'eval.score_history', EvalPair => 'eval.compare_cases',
+		EvalConfig => 'eval.configs', EvalSet => 'eval.sets', EvalJudge => 'eval.calibrations', EvalStream => 'eval.streams',
+		EvalObservation => 'eval.observations', EvalAnswer => 'eval.kept_answers', EvalLabel => 'eval.to_label',
+		AllocationRequest => 'billing.allocation_requests', Approver => 'billing.approvers', Seal => 'http.seals', SealStatus => 'http.seal_status');
 
 	daemon_start($node);
 	my $paths = call($token{root_admin}, 'GET', '/v1/openapi.json')->{json}{paths};

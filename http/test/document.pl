@@ -1,7 +1,7 @@
 # document.pl: the examples of docs/http.md, run as they are printed, one after
 # the other in one shell; what each prints is what the page says
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl curl jq python3 node:nodejs npm:npm
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl curl jq python3 node:nodejs npm:npm
 use strict;
 use warnings;
 use FindBin;

@@ -2,7 +2,8 @@
 # is lost when a daemon or the database is killed, and what clients that read
 # slowly, or not at all, cost
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl
+# Long: it takes minutes
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl
 use strict;
 use warnings;
 use FindBin;

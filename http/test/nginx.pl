@@ -1,6 +1,6 @@
 # nginx.pl: the configuration of nginx that is there to copy, with Debian's nginx
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl nginx-light curl openssl
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl nginx-light curl openssl
 use strict;
 use warnings;
 use FindBin;

@@ -2,7 +2,7 @@
 # its default, the unit is one that systemd understands, and the command that it
 # runs with the configuration that is there to copy answers requests
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl systemd-analyze:systemd
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl systemd-analyze:systemd
 use strict;
 use warnings;
 use FindBin;
@@ -67,6 +67,10 @@ is(call(undef, 'GET', '/readyz')->{content}, "ok\n", 'and says that it has the d
 is(call(undef, 'GET', '/console/')->{content}, "<!doctype html>\n", 'and serves the console');
 is(daemon_stop(), 0, 'SIGTERM ends it with status 0, which starts it no more');
 is(system("$http/gpucreditd --no-such-option 2>/dev/null") >> 8, 2, 'an option that it does not know is status 2');
+$ENV{HOSTILE} = "/no\e[2J\ngpucreditd: listens\r\xc2\x9b\x7f/folder";
+isnt(system("$http/gpucreditd --console=\"\$HOSTILE\" 2>$dir/log"), 0, 'without its console the daemon does not begin');
+like(slurp_file("$dir/log"), qr{^[^\n]*"/no\\x1b\[2J\\x0agpucreditd: listens\\x0d\xc2\\x9b\\x7f/folder" has no index\.html[^\n]*\n\z},
+	'and what it logs of a stranger\'s text is one line without control characters');
 foreach my $networks ('10.0.0.0', '10.0.0.0/', '10.0.0.0/33', '10.0.0.0/-1', '10.0.0.0/8,', ',10.0.0.0/8', '10.0.0.0/8,x/8', 'fd00::/129',
 	'10.0.0.0/9223372036854775807', '10.0.0.0/18446744073709551616')
 {

@@ -2,7 +2,8 @@
 # fails, in the order of each job, once more when the daemon is killed; to no
 # address that is not public; and with nothing that another tenant may not read
 #
-# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpq-dev libhttp-tiny-perl libio-socket-ssl-perl openssl
+# Long: it takes minutes
+# Packages: libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libcjose-dev libssl-dev libpq-dev libhttp-tiny-perl libio-socket-ssl-perl openssl
 use strict;
 use warnings;
 use Digest::SHA 'hmac_sha256';
@@ -93,7 +94,7 @@ sub delivery
 sub wait_for
 {
 	my ($sql, $value, $seconds) = @_;
-	my $until = time + ($seconds // 20);
+	my $until = time + ($seconds // 60);
 
 	while (1)
 	{
@@ -324,7 +325,15 @@ is(wait_for("SELECT state FROM gpucredit_http.delivery WHERE webhook = $bad{huge
 cmp_ok(memory_of(daemon_pid()) - $memory, '<', 30, 'and it is not kept');
 is(wait_for("SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $bad{fail} AND kind = 'job.queued' AND attempts >= 3 AND status = 500", 1, 60), 1,
 	'what fails is sent again');
-my @tries = grep { $_->{json}{type} eq 'job.queued' } received($receiver, '/fail');
+my @tries;
+
+# an attempt is counted when it begins
+for (1 .. 100)
+{
+	@tries = grep { $_->{json}{type} eq 'job.queued' } received($receiver, '/fail');
+	last if @tries > 2;
+	sleep 0.1;
+}
 cmp_ok($tries[1]{at} - $tries[0]{at}, '>', 4.5, 'after a pause');
 cmp_ok($tries[2]{at} - $tries[1]{at}, '>=', $tries[1]{at} - $tries[0]{at} - 2, 'which does not shrink');
 is($tries[2]{header}{'webhook-id'}, $tries[0]{header}{'webhook-id'}, 'with the same id');
@@ -349,6 +358,7 @@ my $fine = submit('ann');
 cancel('ann', $fine);
 is(join(' ', map { $_->{json}{type} } wait_received($receiver, '/order', sub { ($_[0]{json}{data}{job} // 0) == $fine }, 2)),
 	'job.queued job.ended', 'a job\'s events come in their order');
+wait_received($receiver, '/order', sub { ($_[0]{json}{data}{job} // 0) == $job && $_[0]{status} == 500 }, 1);
 sleep 3;
 is(join(' ', keys %{ { map { $_->{json}{type} => 1 } grep { ($_->{json}{data}{job} // 0) == $job && $_->{status} == 500 } received($receiver, '/order') } }),
 	'job.queued', 'while a job\'s event fails its later ones wait, and other jobs do not');
@@ -381,10 +391,14 @@ is(scalar(@same), 2, 'and comes again');
 is($same[0]{header}{'webhook-id'}, $same[1]{header}{'webhook-id'}, 'under the same id');
 status_is(change('ann', $ann, 'redeliver', event => query($node, 'web', "SELECT max(event) FROM gpucredit.event WHERE account = 'vision'")), 404,
 	'an event of another account is not');
+# what is still on its way is not sent twice
+wait_for("SELECT state FROM gpucredit_http.delivery WHERE webhook = $ann AND event = $event", 'delivered');
 $answer = call($token{ann}, 'POST', "/v1/webhooks/$ann/redeliver", { key => 'again', event => $event });
 my $answer2 = call($token{ann}, 'POST', "/v1/webhooks/$ann/redeliver", { key => 'again', event => $event });
 is($answer2->{json}, $answer->{json}, 'a repeated call answers the same');
-is(scalar(wait_received($receiver, '/ok', sub { $_[0]{json}{data}{event} == $event }, 4, 3)), 3, 'and has no second effect');
+wait_received($receiver, '/ok', sub { $_[0]{json}{data}{event} == $event }, 3);
+sleep 2;
+is(scalar(grep { $_->{json}{data}{event} == $event } received($receiver, '/ok')), 3, 'and has no second effect');
 
 # At each level of isolation, and twice at once
 foreach my $level ('READ COMMITTED', 'REPEATABLE READ', 'SERIALIZABLE')
@@ -460,7 +474,7 @@ sleep 1;
 my $begun = time;
 $other = submit('bob');
 wait_received($receiver, '/bob', sub { ($_[0]{json}{data}{job} // 0) == $other }, 1);
-cmp_ok(time - $begun, '<', 2, 'twenty receivers of one organisation that hang keep no other one waiting');
+cmp_ok(time - $begun, '<', 8, 'twenty receivers of one organisation that hang keep no other one waiting');
 my ($most_sending, $until) = (0, time + 4);
 while (time < $until)
 {
@@ -521,7 +535,7 @@ sleep 2.5;
 $begun = time;
 $other = submit('bob');
 wait_received($receiver, '/bob', sub { ($_[0]{json}{data}{job} // 0) == $other }, 1);
-cmp_ok(time - $begun, '<', 3, 'names whose servers do not answer keep no other organisation waiting');
+cmp_ok(time - $begun, '<', 10, 'names whose servers do not answer keep no other organisation waiting');
 foreach my $url ("http://inside.example:$port/", 'https://8.8.4.4/')
 {
 	my $sql = "SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $named{$url} AND problem LIKE '%private, link-local%'";
@@ -539,10 +553,17 @@ all_holds('after names');
 
 # Killed in the middle
 my ($kill) = set_webhook('ann', "$site/slow");
-my @jobs = map { submit('ann') } 1 .. 6;
-wait_received($receiver, '/slow', sub { 1 }, 2);
-daemon_stop('KILL');
-cmp_ok(delivery($kill, 'count(*)', "state = 'waiting'"), '>', 0, 'the daemon is killed while messages are on their way');
+my @jobs;
+my $waiting = 0;
+for (1 .. 10)	# on a busy machine all messages may have arrived before
+{
+	daemon_start($node, @options) if @jobs;
+	push @jobs, map { submit('ann') } 1 .. 6;
+	wait_received($receiver, '/slow', sub { 1 }, @jobs - 4);
+	daemon_stop('KILL');
+	last if $waiting = delivery($kill, 'count(*)', "state = 'waiting'");
+}
+cmp_ok($waiting, '>', 0, 'the daemon is killed while messages are on their way');
 daemon_start($node, @options);
 push @jobs, map { submit('ann') } 1 .. 3;
 kill_server($node);
@@ -550,7 +571,7 @@ sleep 0.5;
 $node->start;
 call($token{ann}, 'GET', '/v1/me') for 1 .. 40;	# each worker connects again
 my %wanted = map { $_ => 1 } split /\n/, query($node, 'web', "SELECT event FROM gpucredit.event WHERE kind = 'job.queued' AND job IN (" . join(',', @jobs) . ')');
-is(wait_for("SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $kill AND state = 'delivered' AND kind = 'job.queued'", 9, 60), 9,
+is(wait_for("SELECT count(*) FROM gpucredit_http.delivery WHERE webhook = $kill AND state = 'delivered' AND kind = 'job.queued'", scalar(@jobs), 60), scalar(@jobs),
 	'daemon and database killed: each event is delivered in the end');
 my %came;
 push @{ $came{ $_->{json}{data}{event} } }, $_->{header}{'webhook-id'} for grep { $_->{json}{type} eq 'job.queued' } received($receiver, '/slow');
@@ -744,7 +765,8 @@ system(qq{openssl req -x509 -newkey rsa:2048 -nodes -keyout $folder/ca.key -out 
 			-extfile $folder/\$name.ext -out $folder/\$name.pem >/dev/null 2>&1
 	done}) == 0 or die "openssl failed";
 my ($tls, $foreign) = map { receiver_start($folder, '127.0.0.1', SSL_cert_file => "$folder/$_.pem", SSL_key_file => "$folder/$_.key") } qw(127.0.0.1 127.0.0.9);
-daemon_start($node, @options, '--webhook-ca', "$folder/ca.pem");
+# a handshake takes a busy machine some seconds
+daemon_start($node, @options, '--webhook-timeout', 30, '--webhook-ca', "$folder/ca.pem");
 my ($good) = set_webhook('ann', "https://127.0.0.1:$tls->{port}/tls");
 my ($wrong) = set_webhook('ann', "https://127.0.0.1:$foreign->{port}/tls");
 $job = submit('ann');

@@ -6,7 +6,7 @@
  */
 export interface Session {
 	role: string;
-	scope: 'read' | 'submit' | 'spend' | 'admin';
+	scope: 'read' | 'label' | 'submit' | 'spend' | 'admin';
 	session: number;
 	token: number;
 	expires_at: string;
@@ -79,6 +79,22 @@ export async function findSession(): Promise<Session | null> {
 	session = answer.ok ? ((await answer.json()) as Session) : null;
 	if (!answer.ok && answer.status !== 401) throw await problemOf(answer);
 	return session;
+}
+
+export interface Provider {
+	provider: number;
+	name: string;
+}
+
+/* The identity providers by which somebody can sign in; none if that cannot be known. */
+export async function findProviders(): Promise<Provider[]> {
+	try {
+		const answer = await send('/v1/sign_in', {});
+
+		return answer.ok ? ((await answer.json()) as { data: Provider[] }).data : [];
+	} catch {
+		return [];
+	}
 }
 
 export async function signIn(token: string): Promise<Session> {

@@ -53,14 +53,20 @@ function drawLabels(u: uPlot, lines: Line[]): void {
 		const right = x > u.bbox.left + u.bbox.width * 0.25;
 		const width = ctx.measureText(line.label).width + 4 * ratio;
 		/* above the line, also where it is higher beside its end */
-		let y = line.values.reduce<number>((top, value, index) => {
+		const above = line.values.reduce<number>((top, value, index) => {
 			const at = u.valToPos(u.data[0][index] ?? 0, 'x', true);
 
 			return value === null || (u.valToPos(u.data[0][index + 1] ?? Infinity, 'x', true) < (right ? x - width : x)) || at > (right ? x : x + width) ? top : Math.min(top, u.valToPos(value, 'y', true));
 		}, u.valToPos(line.values[last] ?? 0, 'y', true)) - 6 * ratio;
 
-		y = Math.max(y, 12 * ratio);
-		while (used.some((other) => Math.abs(other - y) < 14 * ratio)) y -= 14 * ratio;
+		/* at the nearest place that no other label has, above it or below it */
+		const highest = 12 * ratio;
+		const gap = 14 * ratio;
+		const wanted = Math.max(above, highest);
+		const isFree = (place: number) => place >= highest && used.every((other) => Math.abs(other - place) >= gap);
+		let y = wanted;
+
+		for (let n = 2; !isFree(y); n++) y = n % 2 ? wanted - Math.floor(n / 2) * gap : wanted + Math.floor(n / 2) * gap + 6 * ratio;
 		used.push(y);
 		ctx.fillStyle = color(line.look === 'forecast' ? '--warn' : line.look === 'quiet' ? '--muted' : '--bar');
 		ctx.textAlign = right ? 'right' : 'left';

@@ -27,8 +27,16 @@ import { UpkeepPage } from './pages/upkeep';
 import { OrganisationsPage } from './pages/organisations';
 import { MoneyPage } from './pages/money';
 import { PricesPage } from './pages/prices';
+import { InvoicePage, InvoicesPage } from './pages/invoices';
 import { BooksPage } from './pages/books';
 import { AuditPage } from './pages/audit';
+import { RequestsPage } from './pages/requests';
+import { SealsPage } from './pages/seals';
+import { EvalsPage } from './pages/evals';
+import { EvalRunPage } from './pages/evalrun';
+import { DriftPage } from './pages/drift';
+import { LabelPage } from './pages/label';
+import { WebhookPage, WebhooksPage } from './pages/webhooks';
 import './style.css';
 
 interface Entry {
@@ -50,8 +58,13 @@ function partsOf(role: Role, org: string | undefined): { name: string; entries: 
 				{ name: 'Submit', words: o('submit'), needs: ['reserve', 'tiers_for'] },
 				{ name: 'Usage', words: o('usage'), needs: ['usage_by', 'balance'] },
 				{ name: 'Statement', words: o('statement'), needs: ['statement'] },
+				...(role.me.accounts.length === 0 || role.me.accounts.some((one) => one.org === org && one.account === '') ? [{ name: 'Invoices', words: o('invoices'), needs: ['billing.invoices', 'balance'] }] : []),
 				{ name: 'Budgets', words: o('limits'), needs: ['budgets'] },
+				{ name: 'Requests', words: o('requests'), needs: ['billing.allocation_requests', 'balance'] },
+				{ name: 'Evals', words: o('evals'), needs: ['eval.runs', 'balance'] },
+				{ name: 'Drift', words: o('drift'), needs: ['eval.streams', 'balance'] },
 				{ name: 'Alerts', words: o('alerts'), needs: ['http.alerts', 'balance'] },
+				{ name: 'Webhooks', words: o('webhooks'), needs: ['http.webhooks', 'balance'] },
 				{ name: 'Issue and refund', words: o('money'), needs: ['issue'] }
 			]
 		},
@@ -71,7 +84,8 @@ function partsOf(role: Role, org: string | undefined): { name: string; entries: 
 				{ name: 'Organisations', words: ['organisations'], needs: ['burn_rate', 'balance'] },
 				{ name: 'Owed and expiring', words: ['books'], needs: ['burn_rate', 'balance'] },
 				{ name: 'Prices', words: ['prices'], needs: ['http.prices'] },
-				{ name: 'Audit', words: ['audit'], needs: ['audit_before'] }
+				{ name: 'Audit', words: ['audit'], needs: ['audit_before'] },
+				{ name: 'Seals', words: ['seals'], needs: ['verify_audit', 'http.seals'] }
 			]
 		},
 		{ name: 'Access', entries: [{ name: 'Tokens', words: ['tokens'], needs: ['http.tokens'] }] }
@@ -83,7 +97,7 @@ function partsOf(role: Role, org: string | undefined): { name: string; entries: 
 }
 
 function Chosen(props: { words: string[]; role: Role }) {
-	const [first, second, third, fourth] = props.words;
+	const [first, second, third, fourth, fifth] = props.words;
 
 	if (first === 'o' && second !== undefined) {
 		const org = second;
@@ -94,8 +108,15 @@ function Chosen(props: { words: string[]; role: Role }) {
 			case 'submit': return <SubmitPage org={org} />;
 			case 'usage': return <UsagePage org={org} />;
 			case 'statement': return <StatementPage org={org} />;
+			case 'invoices': return fourth ? <InvoicePage key={fourth} org={org} document={fourth} /> : <InvoicesPage org={org} />;
 			case 'limits': return <LimitsPage org={org} />;
+			case 'requests': return <RequestsPage org={org} />;
+			case 'evals':
+				if (fourth && fifth === 'label') return <LabelPage key={fourth} org={org} run={fourth} />;
+				return fourth ? <EvalRunPage key={fourth} org={org} run={fourth} /> : <EvalsPage org={org} />;
+			case 'drift': return <DriftPage org={org} />;
 			case 'alerts': return <AlertsPage org={org} />;
+			case 'webhooks': return fourth ? <WebhookPage key={fourth} org={org} webhook={fourth} /> : <WebhooksPage org={org} />;
 			case 'money': return <MoneyPage org={org} />;
 		}
 	}
@@ -109,6 +130,7 @@ function Chosen(props: { words: string[]; role: Role }) {
 		case 'books': return <BooksPage />;
 		case 'prices': return <PricesPage />;
 		case 'audit': return <AuditPage />;
+		case 'seals': return <SealsPage />;
 		case 'tokens': return <TokensPage />;
 	}
 	return <NotFound />;

@@ -231,6 +231,67 @@ export interface InvoiceLine {
 	per_gpu_hour: string | null;
 }
 
+export interface Issued {
+	document: number;
+	kind: 'invoice' | 'credit_note';
+	number: string;
+	month: string;
+	issued_at: string;
+	due_on: string | null;
+	currency: string;
+	total: string;
+	open: string | null;
+	corrects: string | null;
+}
+
+export interface IssuedDocument {
+	kind: 'invoice' | 'credit_note';
+	number: string;
+	month: string;
+	issued_at: string;
+	due_on: string | null;
+	currency: string;
+	subtotal: string;
+	discount_percent: string;
+	discount: string;
+	tax_name: string;
+	tax_percent: string;
+	tax: string;
+	total: string;
+	seller: string;
+	buyer: string;
+	purchase_order: string;
+	note: string;
+	reason: string;
+}
+
+export interface IssuedLine {
+	line: number;
+	kind: string;
+	account: string;
+	tier: string | null;
+	gpu_type: string | null;
+	jobs: number | null;
+	gpu_hours: string | null;
+	unit_price: string | null;
+	amount: string;
+}
+
+export interface Terms {
+	currency: string;
+	per_credit: string;
+	discount_percent: string;
+	tax_name: string;
+	tax_percent: string;
+	due_days: number;
+	seller: string;
+	buyer: string;
+	purchase_order: string;
+	note: string;
+	series: string;
+	digits: number;
+}
+
 export interface Token {
 	token: number;
 	role: string;
@@ -433,4 +494,223 @@ export interface Audit {
 	job: number | null;
 	detail: Record<string, unknown> | null;
 	client_addr: string | null;
+}
+
+export interface Webhook {
+	webhook: number;
+	account: string;
+	role: string;
+	url: string;
+	kinds: string[] | null;
+	label: string;
+	waiting: number;
+	failing_since: string | null;
+	delivered_at: string | null;
+	disabled_at: string | null;
+	disabled_why: string | null;
+}
+
+export interface Delivery {
+	event: number;
+	kind: string;
+	job: number | null;
+	state: string;
+	attempts: number;
+	due_at: string | null;
+	status: number | null;
+	problem: string | null;
+	ended_at: string | null;
+}
+
+export interface AllocationRequest {
+	request: number;
+	account: string;
+	kind: string;
+	credits: string | null;
+	quota: Record<string, string | number> | null;
+	reason: string;
+	asked_at: string;
+	asked_by: string;
+	state: string;
+	decided_by: string | null;
+	note: string | null;
+	granted: string | null;
+	may_decide: boolean;
+}
+
+export interface Approver {
+	account: string;
+	role: string;
+	quota: boolean;
+}
+
+export interface Seal {
+	batch: number;
+	sealed_at: string;
+	entries: number;
+	audits: number;
+	seal: string;
+	entries_left: boolean;
+	audits_left: boolean;
+}
+
+export interface SealStatus {
+	entries_unsealed: number | null;
+	audits_unsealed: number | null;
+	last_batch: number | null;
+	last_sealed_at: string | null;
+	waiting_since: string | null;
+	waiting_for: string[] | null;
+}
+
+export interface EvalRun {
+	run: number;
+	account: string;
+	config: string;
+	version: number;
+	model: string;
+	purpose: string;
+	state: string;
+	verdict: string | null;
+	cases: number;
+	baseline: number | null;
+	cap: string;
+	captured: string | null;
+	problem: string | null;
+	held_out: boolean;
+	started_at: string;
+	ended_at: string | null;
+	started_by: string;
+}
+
+export interface EvalGate {
+	task: string;
+	score: string | null;
+	n: number | null;
+	stderr: string | null;
+	threshold: string;
+	baseline: string | null;
+	passes: boolean | null;
+	blocking: boolean;
+	reason: string;
+}
+
+export interface EvalScore {
+	run: number;
+	version: number;
+	model: string;
+	started_at: string;
+	task: string;
+	score: string | null;
+	threshold: string;
+	baseline: string | null;
+	passes: boolean | null;
+	blocking: boolean;
+	reason: string;
+}
+
+export interface EvalPair {
+	case: number;
+	name: string;
+	task: string;
+	input: unknown;
+	expected: unknown;
+	score_a: string | null;
+	score_b: string | null;
+	output_a: string | null;
+	output_b: string | null;
+	error_a: string | null;
+	error_b: string | null;
+	failures_a: string | null;
+	failures_b: string | null;
+	reasons_a: string[] | null;
+	reasons_b: string[] | null;
+}
+
+export interface EvalConfig {
+	config: string;
+	version: number;
+	account: string;
+	sets: string[];
+	judge: string | null;
+	judge_status: string | null;
+	runs: number;
+}
+
+export interface EvalSet {
+	set: string;
+	kind: string;
+	account: string;
+	permission: string;
+	version: number | null;
+	version_cases: number | null;
+	frozen_at: string | null;
+}
+
+export interface EvalJudge {
+	judge: string;
+	status: string;
+	calibrated_at: string | null;
+	lapses_at: string | null;
+	n: number | null;
+	raters: number | null;
+	agreement: string | null;
+	kappa_weighted: string | null;
+	kappa_low: string | null;
+	kappa_high: string | null;
+	bias: string | null;
+	configs: string[];
+}
+
+export interface EvalStream {
+	stream: string;
+	kind: string;
+	source: string | null;
+	config: string;
+	version: number;
+	every: number;
+	mu: string;
+	sigma: string;
+	t: number;
+	z: string;
+	signal: boolean;
+	baseline: number | null;
+	keep: string | null;
+	last_at: string | null;
+	kept: number | null;
+}
+
+export interface EvalObservation {
+	t: number;
+	observed_at: string;
+	score: string;
+	z: string;
+	lower: string;
+	upper: string;
+}
+
+export interface EvalAnswer {
+	request: string;
+	kept_at: string;
+	score: string | null;
+	finish_reason: string | null;
+	feedback: string | null;
+	complaint: boolean;
+	comment: string | null;
+	input: unknown;
+	output: string | null;
+	set: string | null;
+	case_name: string | null;
+	expires_at: string;
+}
+
+export interface EvalLabel {
+	case: number;
+	task: string;
+	input: unknown;
+	expected: unknown;
+	rubric: string;
+	output: string;
+	rated: number;
+	left_over: number;
 }

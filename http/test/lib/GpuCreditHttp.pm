@@ -32,7 +32,7 @@ sub http_node
 	my ($name, @conf) = @_;
 	my $node = new_node($name, "shared_preload_libraries = 'gpucredit'", @conf);
 
-	$node->safe_psql('postgres', 'CREATE DATABASE web');
+	$node->safe_psql('postgres', q{CREATE DATABASE web ENCODING 'UTF8' TEMPLATE template0});
 	$node->safe_psql('web', 'CREATE EXTENSION gpucredit_http CASCADE');
 	$node->safe_psql('web', q{
 		CREATE ROLE ann LOGIN IN ROLE gpucredit_tenant;

@@ -113,7 +113,7 @@ sub serve
 
 		note_request($receiver, method => $method, path => $path, header => \%header, body => $body,
 			json => $json, status => $status);
-		if ($path eq '/hang')
+		if ($path eq '/hang' || word_of($receiver, 'traces') eq 'hang' && $path eq '/v1/traces')
 		{
 			sleep 20;
 			return;
@@ -128,7 +128,7 @@ sub serve
 			return;
 		}
 		sleep 0.7 if $path eq '/slow';
-		if ($path eq '/huge')
+		if ($path eq '/huge' || word_of($receiver, 'traces') eq 'huge' && $path eq '/v1/traces')
 		{
 			$client->syswrite("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n") or return;
 			$client->syswrite('x' x 65536) or return for 1 .. 2000;
@@ -143,6 +143,8 @@ sub answer_of
 {
 	my ($receiver, $path, $json) = @_;
 
+	# a collector of OpenTelemetry: a status, "hang" or "huge"
+	return (word_of($receiver, 'traces') =~ /^(\d+)$/ ? $1 : 200, '') if $path eq '/v1/traces';
 	return (500, '') if $path eq '/fail';
 	return (410, '') if $path eq '/gone';
 	return (429, "Retry-After: 600\r\n") if $path eq '/busy';
@@ -172,7 +174,7 @@ sub received
 sub wait_received
 {
 	my ($receiver, $path, $fits, $count, $seconds) = @_;
-	my $until = time + ($seconds // 20);
+	my $until = time + ($seconds // 60);
 
 	while (1)
 	{

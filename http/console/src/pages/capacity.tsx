@@ -12,7 +12,7 @@ import type { Advice, DemandStep, List } from '../rows';
 import { withQuery } from './account';
 import { PoolChoice, usePool } from './pool';
 
-const WORDS: Record<string, string> = { buy: 'buy', feed: 'add cpu or memory for', release: 'release', keep: 'keep as it is' };
+const WORDS: Record<string, string> = { buy: 'buy', feed: 'add cpu or memory for', release: 'release', keep: 'keep as it is', unknown: 'not enough history' };
 
 function OneType(props: { type: string; rows: DemandStep[]; step: string }) {
 	const drawn = useMemo(() => {
@@ -58,7 +58,7 @@ export function CapacityPage() {
 			<div class="filters">
 				<Chips label="Time" value={days} change={(value) => go(withQuery('days', value), true)} options={[{ value: '1', name: '1 day' }, { value: '7', name: '7 days' }, { value: '30', name: '30 days' }]} />
 			</div>
-			<Section title="Advice" lead="so that demand stays within 70 to 90 % of the supply">
+			<Section title="Advice" lead="so that the load, by what ran, stays within 70 to 90 % of the supply">
 				<Shown live={advice}>
 					{(list) =>
 						list.data.length === 0 ? (
@@ -73,7 +73,7 @@ export function CapacityPage() {
 									{ name: 'Waiting', number: true, cell: (row) => short(credits(row.waiting)) },
 									{ name: 'Demand', picture: true, cell: (row) => <Bar part={credits(row.allocated)} soft={credits(row.waiting)} whole={Math.max(credits(row.supply), credits(row.allocated) + credits(row.waiting))} label={`${row.demand_percent ?? 0} % of the supply is wanted`} /> },
 									{ name: 'Stranded', number: true, cell: (row) => row.stranded },
-									{ name: 'Advice', cell: (row) => <b>{row.advice === 'keep' ? 'keep as it is' : `${WORDS[row.advice] ?? row.advice} ${row.devices}`}</b> },
+									{ name: 'Advice', cell: (row) => <b>{row.devices === 0 ? WORDS[row.advice] ?? row.advice : `${WORDS[row.advice] ?? row.advice} ${row.devices}`}</b> },
 									{ name: 'Worth in the time', number: true, cell: (row) => <Money of={row.cost} /> }
 								]}
 								rows={list.data}

@@ -47,6 +47,7 @@ function Issue() {
 						{(id) => (
 							<select id={id} value={scope} onChange={(event) => setScope(event.currentTarget.value)}>
 								<option value="read">read: changes nothing</option>
+								<option value="label">label: also what people think of a model's answers</option>
 								<option value="submit">submit: also jobs and their end</option>
 								<option value="spend">spend: also holds of credit</option>
 								<option value="admin">admin: all that the role may</option>
