@@ -4,25 +4,25 @@ Loading a pickle calls what it names.  All that it names must be known to be
 harmless; what is not known is a finding.  Opcodes are read one by one, and a
 stack of strings is kept beside them, as STACK_GLOBAL takes its names from it.
 torch, NumPy and joblib keep pickles alone, one after the other, behind a
-header, or in zip archives, which are looked into.
+header, or in archives, which are looked into (registry_archive.py).
 """
 import io
 import pickletools
 import struct
-import zipfile
-import zlib
+
+import registry_archive
+from registry_archive import MAX_UNPACKED, TooMuch
 
 MAX_OPCODES = 5_000_000
 MAX_FINDINGS = 20
-MAX_MEMBERS = 100_000
-MAX_UNPACKED = 128 << 20  # unpacked from one file's archives
 MAX_ARGUMENT = 64 << 20
-MAX_DEPTH = 3
+MAX_START = 16 << 20
 TORCH_MAGIC = 0x1950A86A20F9469CFC6C
 
 # What is loaded as a pickle, and what may be one
 PICKLES = (".pkl", ".pickle", ".p", ".dill", ".joblib", ".pt", ".pth")
 LIKELY = PICKLES + (".bin", ".ckpt", ".npy", ".npz", ".data", ".model")
+ARCHIVES = (".zip", ".tar", ".gz", ".tgz", ".bz2", ".xz", ".nemo", ".mar", ".keras", ".whl")
 
 HARMLESS = {
     "collections": {"OrderedDict", "defaultdict", "Counter", "deque"},
@@ -70,10 +70,6 @@ def is_pickle(head):
     return head[:1] == b"\x80" and b"\x02" <= head[1:2] <= b"\x05"
 
 
-class TooMuch(Exception):
-    """More than a scanner looks at."""
-
-
 class Finding(Exception):
     """Enough was found."""
 
@@ -111,7 +107,7 @@ class Look:
         self.notes = []
         self.pickles = 0
         self.opcodes = 0
-        self.unpacked = 0
+        self.bounds = None
 
     def find(self, where, what):
         entry = "%s: %s" % (where[-200:], what[:300])
@@ -214,53 +210,60 @@ class Look:
                 or b"fortran_order" not in header:
             self.pickles_in(where, file, size)
 
-    def archive(self, where, file, depth):
-        with zipfile.ZipFile(file) as archive:
-            members = archive.infolist()
-            if len(members) > MAX_MEMBERS:
-                raise TooMuch("%d members" % len(members))
-            for member in members:
-                if member.filename.lower().endswith(LIKELY):
-                    self.member(archive, "%s/%s" % (where, member.filename), member, depth)
+    def archive(self, where, file, size, depth):
+        """What is in an archive; whether the file is one."""
+        found = False
+        for path, stream, length in registry_archive.members(where, file, size, self.bounds, depth):
+            found = True
+            if stream is None:
+                self.find(path, "is encrypted")
+            else:
+                self.member(path, stream, length, depth + 1)
+        return found
 
-    def member(self, archive, where, member, depth):
-        if member.flag_bits & 1:
-            self.find(where, "is encrypted")
+    def member(self, where, stream, size, depth):
+        likely = where.lower().endswith(LIKELY + ARCHIVES)
+        if size is not None:
+            head = stream.read(512)
+            if likely or registry_archive.is_archive(head) or is_pickle(head):
+                self.look(where, stream, size, depth)
             return
-        with archive.open(member) as stream:
-            data = stream.read(2 << 20)
-            if data[:6] == b"\x93NUMPY":
+        head = stream.peek(512)[:512]
+        if likely or registry_archive.is_archive(head):
+            if head[:6] == b"\x93NUMPY":
                 # numbers need no further check, however many
                 before = self.pickles
+                data = stream.read(2 << 20)
                 self.array(where, io.BytesIO(data), len(data))
                 if self.pickles == before:
                     return
-            data += stream.read(max(MAX_UNPACKED - self.unpacked - len(data), 0) + 1)
-        self.unpacked += len(data)
-        if self.unpacked > MAX_UNPACKED:
-            raise TooMuch("archives of more than %d bytes" % MAX_UNPACKED)
-        self.look(where, io.BytesIO(data), len(data), depth + 1)
+                stream = io.BytesIO(data + stream.read(MAX_UNPACKED))
+            self.look(where, *registry_archive.kept(stream), depth)
+        elif is_pickle(head):
+            # raw numbers may begin like a pickle, so its end is not asked for
+            data = stream.read(MAX_START)
+            self.pickles_in(where, io.BytesIO(data), len(data))
 
     def look(self, where, file, size, depth=0):
-        head = file.read(8)
+        if self.bounds is None:
+            self.bounds = registry_archive.Bounds(size)
         file.seek(0)
-        known = head[:4] == b"PK\x03\x04" or head[:6] == b"\x93NUMPY" or is_pickle(head)
+        head = file.read(512)
+        known = registry_archive.is_archive(head) or head[:6] == b"\x93NUMPY" or is_pickle(head)
+        likely = where.lower().endswith(LIKELY)
         try:
-            if depth > MAX_DEPTH:
-                raise TooMuch("archives in archives")
-            if head[:4] == b"PK\x03\x04":
-                self.archive(where, file, depth)
-            elif head[:6] == b"\x93NUMPY":
+            if self.archive(where, file, size, depth):
+                return
+            file.seek(0)
+            if head[:6] == b"\x93NUMPY":
                 self.array(where, file, size)
-            elif is_pickle(head) or where.lower().endswith(LIKELY):
+            elif is_pickle(head) or likely and not registry_archive.is_archive(head):
                 self.pickles_in(where, file, size)
-        except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, EOFError,
-                struct.error, NotImplementedError, zlib.error) as error:
-            if where.lower().endswith(LIKELY):
-                self.find(where, "cannot be looked into: %s" % error)
-            else:
-                self.note(where, "cannot be looked into: %s" % error)
+        except registry_archive.ERRORS + (struct.error,) as error:
+            (self.find if likely or registry_archive.is_archive(head)
+             or where.lower().endswith(ARCHIVES) else self.note)(
+                where, "cannot be looked into: %s" % error)
         except TooMuch as error:
             # raw bytes may resemble anything
-            (self.find if known or where.lower().endswith(PICKLES) else self.note)(
+            (self.find if known or depth > 0 or where.lower().endswith(PICKLES) else self.note)(
                 where, "is too much to look at: %s" % error)

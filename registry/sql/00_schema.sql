@@ -1,5 +1,5 @@
 /*
- * 00_schema.sql: the schema; sql/companion/common.sql follows.
+ * 00_schema.sql: creates the schema. sql/companion/common.sql follows it.
  */
 CREATE SCHEMA gpucredit_registry;
 COMMENT ON SCHEMA gpucredit_registry IS

@@ -2,7 +2,10 @@
  * 05_errors.sql: errors that several calls raise.
  */
 
-/* The same message for a missing thing and for one that is hidden from the caller. */
+/*
+ * Raises the same error for a missing object and for one that is hidden from
+ * the caller.
+ */
 CREATE FUNCTION gpucredit_registry.not_found(what text) RETURNS void
 LANGUAGE sql
 BEGIN ATOMIC
@@ -13,7 +16,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.not_found(text) IS
 'Internal: raises UC501.';
 
-/* For functions that lock, and then must see what others committed before. */
+/*
+ * Called by functions that lock rows and then must see what other transactions
+ * committed before; with a higher isolation level they would not see it.
+ */
 CREATE FUNCTION gpucredit_registry.require_read_committed(what text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp

@@ -1,16 +1,18 @@
 /*
- * 10_store.sql: bytes, by digest; nothing here knows a tenant but org_chunk.
+ * 10_store.sql: stores bytes by digest. Only org_chunk knows which tenant uses
+ * them.
  *
  *   object   a file's content: its SHA-256 and size;
- *   segment  the chunks of an object, in order, 1,024 a row;
- *   chunk    8 to 128 KiB in a pack, or a small file's whole body in the table;
- *   pack     an append-only file of the daemon's store; a number is never
+ *   segment  the chunks of an object, in order, 1,024 per row;
+ *   chunk    8 to 128 KiB in a pack, or a small file's whole content in the
+ *            table;
+ *   pack     an append-only file of the daemon's store; its number is never
  *            used again.
  *
- * A chunk lives as long as an organisation uses it (org_chunk), and its pack
- * as long as it has chunks.  A call that begins to use chunks locks their rows
- * FOR KEY SHARE, in order; collect() locks unused rows FOR UPDATE, checks
- * again, and deletes.
+ * A chunk exists as long as an organisation uses it (org_chunk), and its pack
+ * as long as it has chunks. A call that begins to use chunks locks their rows
+ * FOR KEY SHARE, in order; collect() locks unused rows FOR UPDATE, checks them
+ * again, and deletes them.
  */
 CREATE TABLE gpucredit_registry.pack (
 	pack bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -23,7 +25,10 @@ CREATE TABLE gpucredit_registry.pack (
 COMMENT ON TABLE gpucredit_registry.pack IS
 'Files of the store; condemned: no chunk is left, the file goes after a grace';
 
-/* A row for each 64 KiB: the columns are in an order that needs no padding. */
+/*
+ * There is a row for each 64 KiB, so the columns are in an order that needs no
+ * padding.
+ */
 CREATE TABLE gpucredit_registry.chunk (
 	chunk bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	pack integer REFERENCES gpucredit_registry.pack,
@@ -61,17 +66,24 @@ CREATE TABLE gpucredit_registry.segment (
 COMMENT ON TABLE gpucredit_registry.segment IS
 'The chunks of an object in order, up to 1,024 a row';
 
-/* What an organisation pays for; ended ones stay until their days are billed. */
+/*
+ * What an organisation pays for. Rows that have ended are kept until their
+ * days are billed.
+ */
 CREATE TABLE gpucredit_registry.org_chunk (
 	chunk bigint NOT NULL,
 	uses integer NOT NULL CHECK (uses > 0),
 	org text COLLATE "C" NOT NULL,
-	CONSTRAINT org_chunk_pkey PRIMARY KEY (chunk, org)	/* serves collect(), too */
+	/* also used by collect() */
+	CONSTRAINT org_chunk_pkey PRIMARY KEY (chunk, org)
 );
 COMMENT ON TABLE gpucredit_registry.org_chunk IS
 'Chunks that an organisation''s objects and open uploads use, and how many of them do';
 
-/* The organisation has sent these bytes, or took them from where it might read them. */
+/*
+ * The objects that an organisation has sent, or copied from a repository that
+ * it may read.
+ */
 CREATE TABLE gpucredit_registry.possession (
 	org text COLLATE "C" NOT NULL,
 	object bytea NOT NULL REFERENCES gpucredit_registry.object,
@@ -84,8 +96,8 @@ COMMENT ON TABLE gpucredit_registry.possession IS
 'Objects an organisation has, and the day each was last read';
 
 /*
- * Storage is billed by the byte-second.  byte_seconds is the sum up to the
- * instant "as_of"; bytes are stored since then.
+ * Storage is billed by the byte-second. byte_seconds is the sum up to the
+ * instant "as_of"; since then, "bytes" are stored.
  */
 CREATE TABLE gpucredit_registry.usage (
 	org text COLLATE "C" NOT NULL,
@@ -108,9 +120,9 @@ COMMENT ON FUNCTION gpucredit_registry.unique_bytes(text) IS
 'Internal: the unique bytes an organisation stores.';
 
 /*
- * Changes of what one organisation stores run one after the other.  A call
- * that changes several objects takes this lock before the first of its
- * org_chunk rows, after it has inserted all its chunks.
+ * Serializes the changes of what one organisation stores. A call that changes
+ * several objects takes this lock before the first of its org_chunk rows,
+ * after it has inserted all its chunks.
  */
 CREATE FUNCTION gpucredit_registry.lock_usage(org text) RETURNS void
 LANGUAGE sql VOLATILE
@@ -121,7 +133,9 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.lock_usage(text) IS
 'Internal: waits until nobody else changes what an organisation stores.';
 
-/* Brings an organisation's usage up to now and changes what it stores. */
+/*
+ * Updates an organisation's usage up to now, and changes how much it stores.
+ */
 CREATE FUNCTION gpucredit_registry.change_usage(org text, change bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -227,7 +241,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.leave_chunks(text, bigint[]) IS
 'Internal: one object or upload of an organisation no longer uses these chunks.';
 
-/* All chunks of an object, in order. */
+/* Returns all chunks of an object, in order. */
 CREATE FUNCTION gpucredit_registry.chunks_of(object bytea) RETURNS bigint[]
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -240,8 +254,8 @@ COMMENT ON FUNCTION gpucredit_registry.chunks_of(bytea) IS
 'Internal: the chunks of an object, in order.';
 
 /*
- * Makes an object of stored chunks.  An object that exists already is locked,
- * so that collect() does not delete it.
+ * Creates an object from stored chunks. An object that exists already is
+ * locked, so that collect() does not delete it.
  */
 CREATE FUNCTION gpucredit_registry.make_object(sha256 bytea, chunks bigint[])
 RETURNS void
@@ -277,7 +291,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.make_object(bytea, bigint[]) IS
 'Internal: the object that these chunks make, in order.';
 
-/* Gives an organisation an object; true: it did not have it.  Both are locked. */
+/*
+ * Gives an organisation an object. Returns true if the organisation did not
+ * have it before. Object and possession are locked.
+ */
 CREATE FUNCTION gpucredit_registry.hold_object(org text, object bytea)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -312,9 +329,9 @@ COMMENT ON FUNCTION gpucredit_registry.hold_object(text, bytea) IS
 'Internal: an organisation has an object; true if it had it not. Errors: UC503 it has gone.';
 
 /*
- * An organisation has an object; it pays for its chunks from now on.  Object
- * and possession are locked, so that collect() does not delete them before
- * they have a file.
+ * Gives an organisation an object, for whose chunks it pays from now on.
+ * Object and possession are locked, so that collect() does not delete them
+ * before a file refers to them.
  */
 CREATE FUNCTION gpucredit_registry.possess(org text, object bytea) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -331,76 +348,106 @@ COMMENT ON FUNCTION gpucredit_registry.possess(text, bytea) IS
 'Internal: an organisation has an object from now on.';
 
 /*
- * An organisation has these objects from now on, as by possess(), in a few
- * statements for all of them: a row of usage that one transaction changes
- * thousands of times gets slower with each change.
+ * Gives an organisation several objects, and returns those that it did not
+ * have before. For these it pays from use_objects() on, which the caller must
+ * call in the same transaction. The lock of the organisation's usage is not
+ * needed for it, so a commit can compute before it takes that lock. Objects,
+ * their chunks and possessions are locked, so that collect() does not delete
+ * them.
  */
-CREATE FUNCTION gpucredit_registry.possess_all(org text, objects bytea[]) RETURNS void
+CREATE FUNCTION gpucredit_registry.hold_objects(org text, objects bytea[])
+RETURNS bytea[]
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	instant timestamptz := gpucredit.now();
-	fresh bytea[];
-	added bigint;
+	fresh bytea[] := '{}';
+	added bytea[];
+	chunks bigint[];
 BEGIN
-	IF possess_all.objects = '{}' THEN
-		RETURN;
+	IF hold_objects.objects = '{}' THEN
+		RETURN fresh;
 	END IF;
 	PERFORM FROM gpucredit_registry.object b
-	WHERE b.sha256 = ANY (possess_all.objects)
+	WHERE b.sha256 = ANY (hold_objects.objects)
 	ORDER BY b.sha256 FOR KEY SHARE;
+	SELECT array_agg(u.chunk) INTO chunks
+	FROM gpucredit_registry.segment s, unnest(s.chunks) AS u (chunk)
+	WHERE s.object = ANY (hold_objects.objects);
 	PERFORM FROM gpucredit_registry.chunk c
-	WHERE c.chunk IN (SELECT unnest(s.chunks) FROM gpucredit_registry.segment s
-		WHERE s.object = ANY (possess_all.objects))
+	WHERE c.chunk = ANY (chunks)
 	ORDER BY c.chunk FOR KEY SHARE;
-	PERFORM gpucredit_registry.lock_usage(possess_all.org);
-	WITH held AS (
-		INSERT INTO gpucredit_registry.possession
-		SELECT possess_all.org, b.object, instant, (instant AT TIME ZONE 'UTC')::date
-		FROM unnest(possess_all.objects) AS b (object)
-		ORDER BY b.object
-		ON CONFLICT DO NOTHING
-		RETURNING object)
-	SELECT coalesce(array_agg(h.object), '{}') INTO fresh FROM held h;
-	/*
-	 * Where collect() deleted a possession that was there, or an object that is
-	 * stored no more, possess() makes the one again and refuses the other.
-	 */
-	IF (SELECT count(*) FROM (SELECT FROM gpucredit_registry.possession p
-			WHERE p.org = possess_all.org AND p.object = ANY (possess_all.objects)
-			FOR KEY SHARE) l)
-		< (SELECT count(DISTINCT b) FROM unnest(possess_all.objects) b)
-	THEN
-		PERFORM gpucredit_registry.possess(possess_all.org, b.object)
-		FROM (SELECT unnest(possess_all.objects) EXCEPT SELECT unnest(fresh)) AS b (object);
+	/* Repeat if collect() has deleted a possession that existed. */
+	LOOP
+		WITH held AS (
+			INSERT INTO gpucredit_registry.possession
+			SELECT hold_objects.org, b.object, instant, (instant AT TIME ZONE 'UTC')::date
+			FROM (SELECT DISTINCT unnest(hold_objects.objects) AS object) b
+			ORDER BY b.object
+			ON CONFLICT DO NOTHING
+			RETURNING object)
+		SELECT coalesce(array_agg(h.object), '{}') INTO added FROM held h;
+		fresh := fresh || added;
+		EXIT WHEN (SELECT count(*) FROM (SELECT FROM gpucredit_registry.possession p
+				WHERE p.org = hold_objects.org AND p.object = ANY (hold_objects.objects)
+				FOR KEY SHARE) l)
+			= (SELECT count(DISTINCT b) FROM unnest(hold_objects.objects) b);
+	END LOOP;
+	RETURN fresh;
+EXCEPTION WHEN foreign_key_violation THEN
+	RAISE EXCEPTION 'an object is no longer stored'
+		USING ERRCODE = 'UC503',
+		DETAIL = 'Nobody committed it within 24 hours after it was uploaded.',
+		HINT = 'Upload the file again, then commit.';
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hold_objects(text, bytea[]) IS
+'Internal: an organisation has these objects; those that it had not. Errors: UC503 one has gone.';
+
+/*
+ * Makes an organisation pay for the chunks of objects that hold_objects()
+ * returned, with a few statements for all of them. A row of usage that one
+ * transaction changes thousands of times would become slower with each change.
+ */
+CREATE FUNCTION gpucredit_registry.use_objects(org text, objects bytea[]) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	added bigint;
+BEGIN
+	IF use_objects.objects = '{}' THEN
+		RETURN;
 	END IF;
+	PERFORM gpucredit_registry.lock_usage(use_objects.org);
 	WITH wanted AS (
 		SELECT u.chunk, count(*)::integer AS uses
 		FROM (SELECT DISTINCT s.object, c.chunk
 			FROM gpucredit_registry.segment s, unnest(s.chunks) AS c (chunk)
-			WHERE s.object = ANY (fresh)) u
+			WHERE s.object = ANY (use_objects.objects)) u
 		GROUP BY u.chunk),
 	used AS (
 		INSERT INTO gpucredit_registry.org_chunk AS o
-		SELECT w.chunk, w.uses, possess_all.org FROM wanted w ORDER BY w.chunk
+		SELECT w.chunk, w.uses, use_objects.org FROM wanted w ORDER BY w.chunk
 		ON CONFLICT ON CONSTRAINT org_chunk_pkey DO UPDATE SET uses = o.uses + excluded.uses
 		RETURNING o.chunk, o.uses)
 	SELECT sum(c.size) INTO added
 	FROM used
-		JOIN wanted w USING (chunk, uses)	/* it had none before */
+		JOIN wanted w USING (chunk, uses)	/* it did not use the chunk
+											 * before */
 		JOIN gpucredit_registry.chunk c USING (chunk);
 	IF added > 0 THEN
-		PERFORM gpucredit_registry.change_usage(possess_all.org, added);
+		PERFORM gpucredit_registry.change_usage(use_objects.org, added);
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.possess_all(text, bytea[]) IS
-'Internal: an organisation has these objects from now on.';
+COMMENT ON FUNCTION gpucredit_registry.use_objects(text, bytea[]) IS
+'Internal: an organisation pays from now on for objects that hold_objects() gave it.';
 
 /*
- * Where the bytes [first, last] of an object are: ranges of packs, with
- * neighbours merged, or the body of an object in the table.
+ * Returns where the bytes [first, last] of an object are stored: ranges of
+ * packs, with neighbours merged, or the body of an object in the table.
  */
 CREATE FUNCTION gpucredit_registry.pieces(object bytea, first bigint, last bigint)
 RETURNS TABLE (pack bigint, first_byte bigint, length bigint, body bytea)

@@ -1,9 +1,9 @@
 /*
- * 19_card.sql: what a repository's card says of it, in the lines between two of
- * "---" that begin it.
+ * 19_card.sql: parses the metadata of a repository's card, which are the lines
+ * between the first two lines "---" at its beginning.
  *
- * Of YAML, which that is, this reads "key: value", "key: [value, value]" and
- * lists of "- value"; what is nested deeper is skipped.
+ * The metadata are YAML, of which this file supports "key: value", "key:
+ * [value, value]" and lists of "- value". Deeper nesting is skipped.
  */
 CREATE FUNCTION gpucredit_registry.card_word(word text) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -60,7 +60,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.card_fields(text) IS
 'Internal: the fields at the beginning of a card, each with an array of values.';
 
-/* The words by which the Hub's clients filter; the licence "mit" is "license:mit". */
+/*
+ * Returns the words by which the Hub's clients filter; for example the licence
+ * "mit" becomes "license:mit".
+ */
 CREATE FUNCTION gpucredit_registry.card_facets(fields jsonb) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC

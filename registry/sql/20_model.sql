@@ -1,8 +1,8 @@
 /*
- * 20_model.sql: repositories, who may do what with them, and tokens.
+ * 20_model.sql: repositories, permissions on them, and tokens.
  *
- * A principal is '*', 'org:ORG', or 'account:ORG/PATH': an account and all
- * below it, so that a team is the account above its users.  An organisation
+ * A principal is '*', 'org:ORG', or 'account:ORG/PATH', which is an account
+ * and all below it; so a team is the account above its users. An organisation
  * owns its repositories: its tokens of the empty account may do everything.
  */
 CREATE TABLE gpucredit_registry.model (
@@ -17,13 +17,16 @@ CREATE TABLE gpucredit_registry.model (
 	card text,
 	created_at timestamptz NOT NULL,
 	deleted_at timestamptz,
-	deleted_bytes bigint,		/* what its files had when it was deleted */
-	tags text[] NOT NULL DEFAULT '{}',	/* "tag=value", for one index */
+	deleted_bytes bigint,		/* size of its files when it was deleted */
+	tags text[] NOT NULL DEFAULT '{}',	/* as "tag=value", for one index */
 	words tsvector NOT NULL DEFAULT '',
-	fields jsonb NOT NULL DEFAULT '{}',	/* of the card */
-	facets text[] NOT NULL DEFAULT '{}',	/* tags, license:... that it states */
+	fields jsonb NOT NULL DEFAULT '{}',	/* metadata of the card */
+	facets text[] NOT NULL DEFAULT '{}',	/* words for filters that the card
+											 * states: tags, license:... and
+											 * others */
 	CONSTRAINT model_pkey PRIMARY KEY (org, model),
-	CONSTRAINT model_number UNIQUE (model)		/* the order of search */
+	CONSTRAINT model_number UNIQUE (model)		/* the default order of
+												 * search */
 );
 CREATE INDEX model_find ON gpucredit_registry.model USING gin (tags, words, facets);
 CREATE UNIQUE INDEX model_name ON gpucredit_registry.model (org, kind, name)
@@ -44,8 +47,8 @@ COMMENT ON TABLE gpucredit_registry.permission IS
 'What somebody beside the owner may do with a repository';
 
 /*
- * Only the token's digest is stored: 244 random bits need no salt.  The Hub's
- * clients accept only tokens that begin with hf_.
+ * Only the token's digest is stored; a secret of 244 random bits needs no
+ * salt. The Hub's clients accept only tokens that begin with hf_.
  */
 CREATE TABLE gpucredit_registry.token (
 	org text COLLATE "C" NOT NULL,
@@ -60,7 +63,7 @@ CREATE TABLE gpucredit_registry.token (
 COMMENT ON TABLE gpucredit_registry.token IS
 'Digests of tokens, whose they are and until when';
 
-/* The caller: an account, with the scope of its token.  NULL: unknown. */
+/* The caller: an account, with the scope of its token. NULL if unknown. */
 CREATE TYPE gpucredit_registry.caller AS (org text, account text, scope text);
 
 CREATE FUNCTION gpucredit_registry.caller_name(caller gpucredit_registry.caller)
@@ -73,8 +76,8 @@ COMMENT ON FUNCTION gpucredit_registry.caller_name(gpucredit_registry.caller) IS
 'Internal: a caller as the event log names it.';
 
 /*
- * What a caller may do with a repository: read, write, admin, or NULL for
- * nothing.  A token of scope read limits it.
+ * Returns what a caller may do with a repository: read, write, admin, or NULL
+ * for nothing. A token of scope "read" limits it.
  */
 CREATE FUNCTION gpucredit_registry.permission_of(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS text
@@ -151,6 +154,8 @@ BEGIN
 		END;
 		PERFORM gpucredit_registry.record(create_model.org, 'create_model', NULL,
 			arguments || to_jsonb(create_model.model));
+		PERFORM gpucredit_registry.publish_model('created', create_model.org,
+			create_model.model, '{}');
 		result := gpucredit_registry.request_end(create_model.org, create_model.key,
 			to_jsonb(create_model.model));
 	END IF;
@@ -163,9 +168,9 @@ name: 1 to 96 letters, digits, ".", "_" or "-". visibility: private, or public: 
 Errors: UC001 no such account; UC201 key used with other arguments; UC507 the name is taken; 22023.';
 
 /*
- * The repository of a name, if the caller has the permission.  A caller
- * without "read" gets the error for a missing one; with "read" alone, writing
- * is refused.
+ * Returns the repository of a name, if the caller has the permission. A caller
+ * without the permission "read" gets the error for a missing repository; one
+ * with "read" alone gets an error for a write.
  */
 CREATE FUNCTION gpucredit_registry.require_model(org text, name text, kind text,
 	caller gpucredit_registry.caller, need text) RETURNS gpucredit_registry.model
@@ -198,7 +203,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.require_model(text, text, text, gpucredit_registry.caller, text) IS
 'Internal: the repository of a name. Errors: UC501 it is not there, or not for the caller; 42501.';
 
-/* A repository by number, for logins of the database: gpucredit_app, or its tenant. */
+/*
+ * Returns a repository by its number, for database logins: gpucredit_app, or a
+ * tenant bound to its account.
+ */
 CREATE FUNCTION gpucredit_registry.own_model(org text, model bigint)
 RETURNS gpucredit_registry.model
 LANGUAGE plpgsql STABLE
@@ -350,7 +358,8 @@ BEGIN
 	BEGIN
 		PERFORM gpucredit_registry.check_account(t.org, t.account);
 	EXCEPTION WHEN SQLSTATE 'UC001' THEN
-		RETURN false;			/* of another account: as if it were not there */
+		RETURN false;			/* a token of another account is treated as if
+								 * it did not exist */
 	END;
 	DELETE FROM gpucredit_registry.token o
 	WHERE o.org = t.org AND o.token = t.token;

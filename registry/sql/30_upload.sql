@@ -1,19 +1,22 @@
 /*
  * 30_upload.sql: uploads.
  *
- * An upload has parts, each a range of the file's bytes; a file sent whole has
- * one part.  A part's chunks are stored as they come, so after a cut it
- * continues where store_chunks() last committed.  When all bytes are there and
- * their digest is right, the parts make the object, and the upload is deleted.
+ * An upload has parts, each of which is a range of the file's bytes; a file
+ * that is sent as a whole has one part. A part's chunks are stored as they
+ * arrive, so after a broken connection it continues where store_chunks() last
+ * committed. When all bytes are stored and their digest is right, the parts
+ * become the object, and the upload is deleted.
  */
 CREATE TABLE gpucredit_registry.upload (
 	org text COLLATE "C" NOT NULL,
 	upload bigint GENERATED ALWAYS AS IDENTITY,
 	model bigint NOT NULL,
-	object bytea CHECK (octet_length(object) = 32),	/* NULL: known at the end */
+	object bytea CHECK (octet_length(object) = 32),	/* NULL if known only at
+													 * the end */
 	size bigint CHECK (size >= 0),
-	announced bytea CHECK (octet_length(announced) = 32),	/* at the end */
-	caller text COLLATE "C" NOT NULL,	/* who sends it */
+	/* digest that the client named at the end */
+	announced bytea CHECK (octet_length(announced) = 32),
+	caller text COLLATE "C" NOT NULL,	/* the sender */
 	part_size bigint NOT NULL CHECK (part_size > 0),
 	created_at timestamptz NOT NULL,
 	expires_at timestamptz NOT NULL,
@@ -31,14 +34,18 @@ CREATE TABLE gpucredit_registry.upload_part (
 	upload bigint NOT NULL,
 	part integer NOT NULL CHECK (part > 0),
 	received bigint NOT NULL DEFAULT 0 CHECK (received >= 0),
-	writer bigint,				/* who sends it now, by a number of the daemon's */
+	writer bigint,				/* the request that sends it now, by a number
+								 * that the daemon assigns */
 	CONSTRAINT upload_part_pkey PRIMARY KEY (org, upload, part),
 	FOREIGN KEY (org, upload) REFERENCES gpucredit_registry.upload ON DELETE CASCADE
 );
 COMMENT ON TABLE gpucredit_registry.upload_part IS
 'How much of a part is stored';
 
-/* Each row is from one store_chunks(), and uses each of its chunks once. */
+/*
+ * Each row stems from one call of store_chunks(), and uses each of its chunks
+ * once.
+ */
 CREATE TABLE gpucredit_registry.upload_run (
 	org text COLLATE "C" NOT NULL,
 	upload bigint NOT NULL,
@@ -52,9 +59,9 @@ COMMENT ON TABLE gpucredit_registry.upload_run IS
 'The chunks of a part as far as it is stored, in order';
 
 /*
- * Who sent the bytes of an object.  A digest grants nothing: only who sent
- * the bytes within the last 24 hours, or may read them somewhere, may commit
- * them.
+ * Who has sent the bytes of an object. A digest gives no right: only a caller
+ * who has sent the bytes within the last 24 hours, or may read them somewhere,
+ * may commit them.
  */
 CREATE TABLE gpucredit_registry.sender (
 	org text COLLATE "C" NOT NULL,
@@ -68,7 +75,10 @@ CREATE INDEX sender_sent ON gpucredit_registry.sender (sent_at);
 COMMENT ON TABLE gpucredit_registry.sender IS
 'Which accounts sent the bytes of which objects to an organisation within a day';
 
-/* Blobs sent or mounted to an image repository, before a manifest names them. */
+/*
+ * Blobs that were sent or mounted to an image repository, before a manifest
+ * names them.
+ */
 CREATE TABLE gpucredit_registry.blob (
 	org text COLLATE "C" NOT NULL,
 	model bigint NOT NULL,
@@ -85,7 +95,8 @@ CREATE TABLE gpucredit_registry.quota (
 	org text COLLATE "C" PRIMARY KEY,
 	bytes bigint CHECK (bytes >= 0),
 	egress_bytes bigint CHECK (egress_bytes >= 0),
-	storage_told boolean NOT NULL DEFAULT false,	/* that 80 % is used */
+	storage_told boolean NOT NULL DEFAULT false,	/* whether the alert about
+													 * 80 % use was raised */
 	egress_told boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE gpucredit_registry.quota IS
@@ -121,7 +132,10 @@ COMMENT ON FUNCTION gpucredit_registry.set_storage_quota(text, bigint, bigint) I
 'Quotas: how many unique bytes an organisation may store, and how many it may read in 30 days; NULL: any number.
 What is stored already stays. Once 80 % of a quota are used, the owner gets an alert (alerts). Errors: UC001 no such organisation; 22023.';
 
-/* The largest file, and the size of a part of a multipart upload. */
+/*
+ * Returns the size of the largest file that is sent as a whole, which is also
+ * the size of a part of a multipart upload.
+ */
 CREATE FUNCTION gpucredit_registry.part_bytes() RETURNS bigint
 LANGUAGE sql IMMUTABLE RETURN 268435456;
 COMMENT ON FUNCTION gpucredit_registry.part_bytes() IS
@@ -136,8 +150,9 @@ CREATE TYPE gpucredit_registry.upload_result AS (
 );
 
 /*
- * Why an organisation may not store so many more bytes, counting those that
- * open uploads announced.  The caller holds the lock of its usage.
+ * Returns why an organisation may not store this number of additional bytes,
+ * including those that open uploads have announced, or NULL. The caller holds
+ * the lock of the organisation's usage.
  */
 CREATE FUNCTION gpucredit_registry.upload_denial(m gpucredit_registry.model,
 	size bigint) RETURNS text
@@ -196,7 +211,10 @@ BEGIN
 		r.received := begin_upload.size;
 		RETURN r;
 	END IF;
-	/* one after the other, so that together they stay within the quota */
+	/*
+	 * Uploads wait for each other here, so that together they stay within the
+	 * quota.
+	 */
 	PERFORM gpucredit_registry.lock_usage(m.org);
 	SELECT u.upload, u.expires_at, coalesce((SELECT sum(p.received)
 			FROM gpucredit_registry.upload_part p
@@ -216,9 +234,10 @@ BEGIN
 		PERFORM gpucredit_registry.record(m.org, 'start_upload', NULL,
 			jsonb_build_object('model', m.model, 'size', begin_upload.size,
 				'denied', r.reason));
+		PERFORM gpucredit_registry.report_denial(m.org, m.account, r.reason);
 		RETURN r;
 	END IF;
-	/* an upload that ended without all its bytes is replaced */
+	/* An upload that ended without all its bytes is replaced. */
 	PERFORM gpucredit_registry.drop_upload(u.org, u.upload)
 	FROM gpucredit_registry.upload u
 	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256
@@ -262,7 +281,7 @@ sha256: 32 bytes, of the whole file. size: bytes, at most 4 TiB.
 Result: status open; present, where the repository''s account sent the bytes within a day or may read them somewhere; denied, with reason storage_quota, insufficient_credits or account_suspended. received: what is stored of it.
 Errors: UC501 no such repository; 22023.';
 
-/* Releases what an upload, or one part of it, has stored. */
+/* Releases the chunks that an upload, or one part of it, has stored. */
 CREATE FUNCTION gpucredit_registry.drop_runs(org text, upload bigint,
 	part integer DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -332,7 +351,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.require_part(text, bigint, integer) IS
 'Internal: an upload and one of its parts, locked. Errors: UC502.';
 
-/* The daemon's functions: one writer a part, chunks as they come. */
+/*
+ * Functions for the daemon: each part has one writer, and its chunks are
+ * stored as they arrive.
+ */
 
 CREATE FUNCTION gpucredit_registry.new_pack() RETURNS bigint
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -345,9 +367,10 @@ COMMENT ON FUNCTION gpucredit_registry.new_pack() IS
 'Daemon: the number of a pack that it may begin to write.';
 
 /*
- * The newest request is the writer: a client that continues after a cut does
- * not wait for the connection that it lost.  Of two at a time, the older gets
- * 409 at its next chunks.
+ * Begins a part. The newest request becomes the writer, so that a client that
+ * continues after a broken connection does not wait for the old connection. If
+ * two requests send at the same time, the older one gets 409 at its next
+ * chunks.
  */
 CREATE FUNCTION gpucredit_registry.begin_part(org text, upload bigint, part integer,
 	from_byte bigint, writer bigint, OUT expected bigint)
@@ -359,7 +382,10 @@ DECLARE
 BEGIN
 	o := gpucredit_registry.require_part(begin_part.org, begin_part.upload, begin_part.part);
 	IF begin_part.from_byte = 0 AND (o.p).received > 0 THEN
-		/* from the start: what is stored may be another client's mistake */
+		/*
+		 * The part starts from its first byte: what is stored may be another
+		 * client's mistake.
+		 */
 		PERFORM gpucredit_registry.drop_runs(begin_part.org, begin_part.upload, begin_part.part);
 		UPDATE gpucredit_registry.upload_part p SET received = 0
 		WHERE p.org = begin_part.org AND p.upload = begin_part.upload
@@ -394,9 +420,10 @@ COMMENT ON FUNCTION gpucredit_registry.known_chunks(bytea[]) IS
 'Daemon: which chunks are stored now; store_chunks says whether they still are.';
 
 /*
- * packs and first_bytes say where the chunks' bytes are on disk; NULL for a
- * known chunk.  If a known chunk was deleted meanwhile, nothing is kept, and
- * the result lists such chunks: the daemon must write them, too.
+ * Stores chunks. "packs" and "first_bytes" name the location of each chunk's
+ * bytes on disk, and are NULL for a known chunk. If a known chunk was deleted
+ * in the meantime, nothing is stored, and the result lists such chunks; the
+ * daemon must write them, too.
  */
 CREATE FUNCTION gpucredit_registry.store_chunks(org text, upload bigint, part integer,
 	from_byte bigint, writer bigint, digests bytea[], sizes integer[],
@@ -432,7 +459,10 @@ BEGIN
 	WHERE c.pack IS NOT NULL
 	ORDER BY c.digest
 	ON CONFLICT DO NOTHING;
-	/* lock, then check in a statement of its own, which sees the present state */
+	/*
+	 * Lock the chunks, then check them in a separate statement, which sees the
+	 * present state.
+	 */
 	PERFORM FROM gpucredit_registry.chunk k
 	WHERE k.sha256 = ANY (store_chunks.digests)
 	ORDER BY k.chunk FOR KEY SHARE;
@@ -445,7 +475,7 @@ BEGIN
 		RETURN gone;
 	END IF;
 	PERFORM gpucredit_registry.use_chunks(store_chunks.org, numbers);
-	/* an upload that did not announce its size may exceed the quota */
+	/* An upload that did not announce its size may exceed the quota. */
 	IF (o.u).size IS NULL AND gpucredit_registry.unique_bytes(store_chunks.org)
 		> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = store_chunks.org)
 	THEN
@@ -468,9 +498,10 @@ packs, first_bytes: where; NULL for a chunk that known_chunks named. Result: the
 Errors: UC502 no such upload; UC506 another request sends the part; UC509 the storage quota is used; 22023.';
 
 /*
- * The object takes over the upload's use of its chunks, so most of their rows
- * stay.  Of a chunk that several runs used, all uses but one are released.  An
- * existing object may be cut into other chunks.
+ * Makes an object from an upload. The object takes over the upload's uses of
+ * its chunks, so most of their rows stay unchanged. If several runs used a
+ * chunk, all uses except one are released. An existing object may have been
+ * cut into other chunks.
  */
 CREATE FUNCTION gpucredit_registry.keep_upload(u gpucredit_registry.upload,
 	chunks bigint[]) RETURNS void
@@ -502,7 +533,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.keep_upload(gpucredit_registry.upload, bigint[]) IS
 'Internal: an upload''s object is its organisation''s, and the upload goes.';
 
-/* All bytes have come: with the right digest they make the object. */
+/*
+ * Completes an upload whose bytes have all arrived: with the right digest they
+ * become the object.
+ */
 CREATE FUNCTION gpucredit_registry.finish_upload(org text, upload bigint,
 	sha256 bytea) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -512,7 +546,7 @@ DECLARE
 	u gpucredit_registry.upload;
 	all_chunks bigint[];
 	n bigint;
-	late boolean;				/* its digest is known only now */
+	late boolean;				/* its digest was not announced */
 BEGIN
 	SELECT * INTO u FROM gpucredit_registry.upload o
 	WHERE o.org = finish_upload.org AND o.upload = finish_upload.upload

@@ -1,8 +1,14 @@
 /*
  * 40_commit.sql: revisions.
  *
- * A version has the whole list of its files and never changes; a commit copies
- * its parent's list and changes the copy.  A branch names the newest version.
+ * A version has a complete list of files and never changes. A branch names the
+ * newest version.
+ *
+ * A commit stores only what it changes: successive versions make a line, and
+ * an entry of the line is a file from one of its versions on until another.
+ * The line ends, and the next commit copies the list of files into a new one,
+ * where a commit does not continue the newest version of its line, and where
+ * most entries are of the past, so that old versions do not make a list slow.
  */
 CREATE TABLE gpucredit_registry.version (
 	org text COLLATE "C" NOT NULL,
@@ -16,29 +22,41 @@ CREATE TABLE gpucredit_registry.version (
 	created_at timestamptz NOT NULL,
 	quarantined_at timestamptz,
 	quarantine_reason text,
-	restricted_at timestamptz,	/* by a scan that failed */
+	restricted_at timestamptz,	/* set by a scan that failed */
 	restricted_reason text,
+	line bigint,				/* the version that began its line; NULL while
+								 * it is being made */
+	files bigint NOT NULL DEFAULT 0,
+	past bigint NOT NULL DEFAULT 0, /* entries of the line that ended before
+									 * it */
+	dropped_at timestamptz,		/* its files were deleted */
+	read_on date,				/* the last day on which a file was read */
 	CONSTRAINT version_pkey PRIMARY KEY (org, version),
-	CONSTRAINT version_number UNIQUE (version),		/* lineage crosses organisations */
+	CONSTRAINT version_number UNIQUE (version),		/* lineage refers to
+													 * versions of other
+													 * organisations */
 	CONSTRAINT version_oid UNIQUE (org, model, oid),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model,
 	FOREIGN KEY (org, parent) REFERENCES gpucredit_registry.version
 );
+CREATE INDEX version_line ON gpucredit_registry.version (org, line, version);
+/* Only one version continues another's line. */
+CREATE UNIQUE INDEX version_continues ON gpucredit_registry.version (org, line, parent);
 COMMENT ON TABLE gpucredit_registry.version IS
-'Revisions of repositories; all but quarantine and restriction stays as it is';
+'Revisions of repositories; their files stay as they are, or are removed';
 
 CREATE TABLE gpucredit_registry.ref (
 	org text COLLATE "C" NOT NULL,
 	model bigint NOT NULL,
 	ref text COLLATE "C" NOT NULL
-		CHECK (ref ~ '^[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$' AND ref !~ '\.\.|//|/$'),
+		CHECK (ref ~ '^@?[A-Za-z0-9][A-Za-z0-9._/-]{0,199}$' AND ref !~ '\.\.|//|/$'),
 	version bigint NOT NULL,
 	tag boolean NOT NULL DEFAULT false,	/* commits do not move it */
 	CONSTRAINT ref_pkey PRIMARY KEY (org, model, ref),
 	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
 );
 COMMENT ON TABLE gpucredit_registry.ref IS
-'Names of versions that move: branches and tags';
+'Names of versions: branches, tags and, with "@", aliases';
 
 /* Refs that commits do not move (55_protect.sql). */
 CREATE TABLE gpucredit_registry.protected_ref (
@@ -51,22 +69,39 @@ CREATE TABLE gpucredit_registry.protected_ref (
 COMMENT ON TABLE gpucredit_registry.protected_ref IS
 'Refs that move_ref() alone moves';
 
-CREATE TABLE gpucredit_registry.file (
+CREATE TABLE gpucredit_registry.entry (
 	org text COLLATE "C" NOT NULL,
-	version bigint NOT NULL,
+	line bigint NOT NULL,
 	path text COLLATE "C" NOT NULL,
-	object bytea NOT NULL REFERENCES gpucredit_registry.object,
+	since bigint NOT NULL,		/* the version that added it */
+	until bigint,				/* the version that deleted or replaced it */
+	object bytea NOT NULL,
 	size bigint NOT NULL,
 	lfs boolean NOT NULL,
-	CONSTRAINT file_pkey PRIMARY KEY (org, version, path),
-	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version,
+	CONSTRAINT entry_pkey PRIMARY KEY (org, line, path, since),
+	CONSTRAINT entry_ends CHECK (until > since),
+	FOREIGN KEY (org, line) REFERENCES gpucredit_registry.version,
 	FOREIGN KEY (org, object) REFERENCES gpucredit_registry.possession
 );
-CREATE INDEX file_object ON gpucredit_registry.file (org, object);
-COMMENT ON TABLE gpucredit_registry.file IS
+CREATE INDEX entry_object ON gpucredit_registry.entry (org, object);
+CREATE INDEX entry_folded ON gpucredit_registry.entry (org, line,
+	lower(path COLLATE "und-x-icu") COLLATE "C") WHERE until IS NULL;
+COMMENT ON TABLE gpucredit_registry.entry IS
+'Files of successive versions: each from a version on until another';
+
+CREATE VIEW gpucredit_registry.file AS
+SELECT v.org, v.version, e.path, e.object, e.size, e.lfs
+FROM gpucredit_registry.version v
+	JOIN gpucredit_registry.entry e ON e.org = v.org AND e.line = v.line
+		AND e.since <= v.version AND (e.until IS NULL OR e.until > v.version)
+WHERE v.dropped_at IS NULL;
+COMMENT ON VIEW gpucredit_registry.file IS
 'The files of each version';
 
-/* Where a version came from, over organisations; both ways are indexed. */
+/*
+ * The versions that a version was made from, also across organisations. Both
+ * directions are indexed.
+ */
 CREATE TABLE gpucredit_registry.edge (
 	parent_org text COLLATE "C" NOT NULL,
 	parent bigint NOT NULL,
@@ -79,7 +114,7 @@ CREATE INDEX edge_child ON gpucredit_registry.edge (child, parent) INCLUDE (chil
 COMMENT ON TABLE gpucredit_registry.edge IS
 'Lineage: which versions a version was made from';
 
-/* Names that a git client, a file system and a URL all take. */
+/* Checks that a path is valid for git clients, file systems and URLs. */
 CREATE FUNCTION gpucredit_registry.check_path(path text) RETURNS void
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -118,10 +153,11 @@ COMMENT ON FUNCTION gpucredit_registry.check_ref(text) IS
 'Internal: refuses what is no ref (22023).';
 
 /*
- * May these bytes enter a repository of org without being sent again?  Only
- * the caller's own rights count: that others of his organisation have them
- * gives him nothing, and he does not learn it.  Versions are looked at only
- * in repositories that he may read.
+ * Whether bytes may be added to a repository of "org" without being sent
+ * again. Only the caller's own rights count: the fact that others of the
+ * organisation have the bytes gives the caller no right, and must not become
+ * visible. Only versions in repositories that the caller may read are
+ * searched.
  */
 CREATE FUNCTION gpucredit_registry.may_use_object(org text, object bytea,
 	caller gpucredit_registry.caller) RETURNS boolean
@@ -138,8 +174,8 @@ BEGIN
 		OR EXISTS (SELECT
 			FROM (SELECT DISTINCT v.org, v.model
 				FROM gpucredit_registry.possession p
-					JOIN gpucredit_registry.file f USING (org, object)
-					JOIN gpucredit_registry.version v USING (org, version)
+					JOIN gpucredit_registry.entry e USING (org, object)
+					JOIN gpucredit_registry.version v ON v.org = e.org AND v.version = e.line
 				WHERE p.object = may_use_object.object OFFSET 0) m
 			WHERE gpucredit_registry.permission_of(m.org, m.model,
 					may_use_object.caller) IS NOT NULL
@@ -154,7 +190,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.may_use_object(text, bytea, gpucredit_registry.caller) IS
 'Internal: did the caller send these bytes within a day, or may he read them somewhere?';
 
-/* The version a name or an oid stands for. */
+/* Returns the version that a ref's name or an oid denotes. */
 CREATE FUNCTION gpucredit_registry.find_version(m gpucredit_registry.model, rev text)
 RETURNS gpucredit_registry.version
 LANGUAGE sql STABLE
@@ -170,7 +206,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.find_version(gpucredit_registry.model, text) IS
 'Internal: the version of a branch, tag or oid; NULL for none.';
 
-/* A version by number, for callers of the database: app, or its tenant. */
+/*
+ * Returns a version by its number, for database logins: gpucredit_app, or a
+ * tenant bound to its account.
+ */
 CREATE FUNCTION gpucredit_registry.own_version(org text, version bigint)
 RETURNS gpucredit_registry.version
 LANGUAGE plpgsql STABLE
@@ -224,10 +263,11 @@ COMMENT ON FUNCTION gpucredit_registry.inline_body(jsonb) IS
 'Internal: the bytes of a file that came with a commit (22023).';
 
 /*
- * A small file's body is a chunk in the table, and the whole of an object.  Both
- * are inserted in one order, so that commits of the same files do not wait for
- * each other, and before the commit takes its organisation's turn: an upload
- * that waits for the turn has inserted its object, too.
+ * Stores small files. The body of a small file is a chunk in the table, and at
+ * the same time a whole object. Both are inserted in a fixed order, so that
+ * commits of the same files do not wait for each other in a cycle, and before
+ * the commit takes its organisation's lock, because an upload that waits for
+ * that lock has inserted its object, too.
  */
 CREATE FUNCTION gpucredit_registry.store_bodies(bodies bytea[]) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -237,7 +277,7 @@ DECLARE
 	digests bytea[] := ARRAY(SELECT DISTINCT sha256(b) FROM unnest(store_bodies.bodies) b
 		WHERE b IS NOT NULL);
 BEGIN
-	/* again, where collect() deletes a chunk or an object that was there */
+	/* Repeat if collect() has deleted a chunk or an object that existed. */
 	LOOP
 		INSERT INTO gpucredit_registry.chunk (sha256, size, body)
 		SELECT DISTINCT ON (sha256(b)) sha256(b), octet_length(b), b
@@ -269,10 +309,11 @@ COMMENT ON FUNCTION gpucredit_registry.store_bodies(bytea[]) IS
 'Internal: keeps small files; NULL elements are left out.';
 
 /*
- * The objects that a commit puts, an element for each of its operations; NULL
- * for one that deletes, or is malformed.  Bytes that came with the commit are
- * stored; others the caller must be allowed to use.  That is asked before
- * anything else is said of them, so no answer depends on what others stored.
+ * Returns the objects that a commit adds, one element for each operation; NULL
+ * for an operation that deletes, or is malformed. Bytes that arrived with the
+ * commit are stored; for all others the caller needs the right to use them.
+ * That right is checked before anything else about them, so no answer depends
+ * on what others have stored.
  */
 CREATE FUNCTION gpucredit_registry.commit_objects(org text, operations jsonb,
 	caller gpucredit_registry.caller) RETURNS bytea[]
@@ -315,12 +356,13 @@ COMMENT ON FUNCTION gpucredit_registry.commit_objects(text, jsonb, gpucredit_reg
 'Internal: the objects that the operations of a commit put. Errors: UC503 bytes were not uploaded; 22023.';
 
 /*
- * Why a commit may not add its objects.  Those count that the organisation does
- * not store yet: small files that came with the commit, and objects of others
- * that it begins to keep.  A commit that only deletes is always allowed.
+ * Returns why a commit may not add its objects, or NULL. Only objects count
+ * that the organisation did not store before: small files in the commit, and
+ * others' objects that it begins to keep. A commit that only deletes is always
+ * allowed.
  */
 CREATE FUNCTION gpucredit_registry.commit_denial(m gpucredit_registry.model,
-	objects bytea[]) RETURNS text
+	objects bytea[], fresh bytea[]) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -328,124 +370,255 @@ BEGIN
 	IF array_remove(commit_denial.objects, NULL) = '{}' THEN
 		RETURN NULL;
 	END IF;
-	/* one after the other, so that together they stay within the quota */
+	/*
+	 * Commits wait for each other here, so that together they stay within the
+	 * quota.
+	 */
 	PERFORM gpucredit_registry.lock_usage((m).org);
 	RETURN gpucredit_registry.upload_denial(m, (SELECT coalesce(sum(b.size), 0)
 		FROM gpucredit_registry.object b
-		WHERE b.sha256 = ANY (commit_denial.objects)
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.possession p
-				WHERE p.org = (m).org AND p.object = b.sha256))::bigint);
+		WHERE b.sha256 = ANY (commit_denial.fresh))::bigint);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, bytea[]) IS
-'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
+COMMENT ON FUNCTION gpucredit_registry.commit_denial(gpucredit_registry.model, bytea[], bytea[]) IS
+'Internal: NULL, or storage_quota, insufficient_credits or account_suspended; fresh: the objects that its organisation had not.';
 
 /*
- * A file is no folder, and no two paths differ in case alone.  Only paths that a
- * commit writes can be a file and a folder, so only they are looked up, each by
- * the index: the planner knows nothing of the files of a version that is new.
+ * Returns the first two folded paths of the newest version of a line, from one
+ * on. The order and the setting make sure that entry_folded is used for it: a
+ * plan that was made while the table was small could otherwise read the whole
+ * line.
  */
-CREATE FUNCTION gpucredit_registry.check_tree(org text, version bigint, paths text[])
+CREATE FUNCTION gpucredit_registry.next_folded(org text, line bigint, folded text)
+RETURNS text[]
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+SET enable_sort = off
+AS $$
+BEGIN
+	RETURN ARRAY(SELECT lower(e.path COLLATE "und-x-icu")
+		FROM gpucredit_registry.entry e
+		WHERE e.org = next_folded.org AND e.line = next_folded.line
+			AND lower(e.path COLLATE "und-x-icu") COLLATE "C" >= next_folded.folded COLLATE "C"
+			AND e.until IS NULL
+		ORDER BY lower(e.path COLLATE "und-x-icu") COLLATE "C"
+		LIMIT 2);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.next_folded(text, bigint, text) IS
+'Internal: two paths of a line, in lower case, from one on.';
+
+/*
+ * Checks that no path is both a file and a folder, and that no two paths
+ * differ only in case. Only paths that a commit writes can violate this, so
+ * only they are looked up, each by an index; the version is the newest of its
+ * line.
+ */
+CREATE FUNCTION gpucredit_registry.check_tree(org text, line bigint, paths text[])
 RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	one text;
-	folder text;
+	folded text COLLATE "C";
+	found_paths text[] COLLATE "C";
 	broken boolean;
 BEGIN
 	FOREACH one IN ARRAY check_tree.paths LOOP
-		/* a later operation of the commit may have deleted it */
-		CONTINUE WHEN NOT EXISTS (SELECT FROM gpucredit_registry.file f
-			WHERE f.org = check_tree.org AND f.version = check_tree.version
-				AND f.path = one);
-		broken := EXISTS (SELECT FROM gpucredit_registry.file f
-			WHERE f.org = check_tree.org AND f.version = check_tree.version
-				AND f.path > one COLLATE "C" || '/'
-				AND f.path < one COLLATE "C" || '0');
-		folder := one;
-		WHILE NOT broken AND strpos(folder, '/') > 0 LOOP
-			folder := regexp_replace(folder, '/[^/]*$', '');
-			broken := EXISTS (SELECT FROM gpucredit_registry.file f
-				WHERE f.org = check_tree.org AND f.version = check_tree.version
-					AND f.path = folder);
+		folded := lower(one COLLATE "und-x-icu");
+		/* A later operation of the commit may have deleted it. */
+		CONTINUE WHEN NOT EXISTS (SELECT FROM gpucredit_registry.entry e
+			WHERE e.org = check_tree.org AND e.line = check_tree.line
+				AND lower(e.path COLLATE "und-x-icu") COLLATE "C" = folded
+				AND e.until IS NULL AND e.path = one);
+		found_paths := gpucredit_registry.next_folded(check_tree.org, check_tree.line, folded);
+		IF found_paths[1] = folded AND found_paths[2] = folded THEN
+			PERFORM gpucredit_registry.refuse('two paths differ only in the case of letters',
+				'Some file systems can hold only one of them.', 'Rename one, or delete it.');
+		END IF;
+		found_paths := gpucredit_registry.next_folded(check_tree.org, check_tree.line,
+			folded || '/');
+		broken := coalesce(starts_with(found_paths[1], folded || '/'), false);
+		WHILE NOT broken AND strpos(folded, '/') > 0 LOOP
+			folded := left(folded, -strpos(reverse(folded), '/'));
+			found_paths := gpucredit_registry.next_folded(check_tree.org, check_tree.line, folded);
+			broken := coalesce(found_paths[1] = folded, false);
 		END LOOP;
 		IF broken THEN
 			PERFORM gpucredit_registry.refuse('a path is a file and a folder',
-				'The files of a version make a tree.');
+				'The files of a version make a tree, in which the case of letters does not matter.');
 		END IF;
 	END LOOP;
-	IF EXISTS (SELECT FROM gpucredit_registry.file f
-		WHERE f.org = check_tree.org AND f.version = check_tree.version
-		GROUP BY lower(f.path COLLATE "und-x-icu") HAVING count(*) > 1)
-	THEN
-		PERFORM gpucredit_registry.refuse('two paths differ only in the case of letters',
-			'Some file systems can hold only one of them.', 'Rename one, or delete it.');
-	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.check_tree(text, bigint, text[]) IS
-'Internal: refuses paths of a version that a file system cannot hold together (22023).';
+'Internal: refuses paths of the newest version of a line that a file system cannot hold together (22023).';
 
 /*
- * Applies the list in its order; a later entry wins.  Each is {"path", "op":
- * "delete"}, {"path", "op": "delete_folder"}, {"path", "content": BASE64} or
- * {"path", "sha256": HEX}.
+ * Returns the line that a new version of a repository continues: that of its
+ * head, or a new one into which the head's files are copied. The caller has
+ * locked the repository.
  */
-CREATE FUNCTION gpucredit_registry.apply_operations(org text, version bigint,
-	operations jsonb, objects bytea[]) RETURNS void
+CREATE FUNCTION gpucredit_registry.continue_line(head gpucredit_registry.version,
+	version bigint) RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF (head).dropped_at IS NULL AND (head).past <= greatest(1000, (head).files)
+		AND (head).version = (SELECT max(v.version) FROM gpucredit_registry.version v
+			WHERE v.org = (head).org AND v.line = (head).line)
+	THEN
+		RETURN (head).line;
+	END IF;
+	INSERT INTO gpucredit_registry.entry
+	SELECT f.org, continue_line.version, f.path, continue_line.version, NULL, f.object,
+		f.size, f.lfs
+	FROM gpucredit_registry.file f
+	WHERE f.org = (head).org AND f.version = (head).version;
+	RETURN continue_line.version;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.continue_line(gpucredit_registry.version, bigint) IS
+'Internal: the line of a version that is being made on top of another.';
+
+/*
+ * Ends entries of a line: those that the version itself has added are deleted.
+ * They are looked up by their folded path, too: a plan that was made while the
+ * table was small could otherwise use entry_folded for the line alone.
+ */
+CREATE FUNCTION gpucredit_registry.end_entries(v gpucredit_registry.version, path text,
+	folder boolean, OUT deleted bigint, OUT ended bigint)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	/* A folder's files are between PATH/ and PATH0, which follows "/". */
+	first text COLLATE "C" := CASE WHEN folder THEN end_entries.path || '/' ELSE end_entries.path END;
+	past text COLLATE "C" := CASE WHEN folder THEN end_entries.path || '0'
+		ELSE end_entries.path || E'\x01' END;
+	folded_first text COLLATE "C" := lower(first COLLATE "und-x-icu");
+	folded_past text COLLATE "C" := lower(past COLLATE "und-x-icu");
+BEGIN
+	DELETE FROM gpucredit_registry.entry e
+	WHERE e.org = (v).org AND e.line = (v).line
+		AND e.path >= first AND e.path < past
+		AND lower(e.path COLLATE "und-x-icu") COLLATE "C" >= folded_first
+		AND lower(e.path COLLATE "und-x-icu") COLLATE "C" < folded_past
+		AND e.until IS NULL AND e.since = (v).version;
+	GET DIAGNOSTICS deleted = ROW_COUNT;
+	UPDATE gpucredit_registry.entry e SET until = (v).version
+	WHERE e.org = (v).org AND e.line = (v).line
+		AND e.path >= first AND e.path < past
+		AND lower(e.path COLLATE "und-x-icu") COLLATE "C" >= folded_first
+		AND lower(e.path COLLATE "und-x-icu") COLLATE "C" < folded_past
+		AND e.until IS NULL;
+	GET DIAGNOSTICS ended = ROW_COUNT;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.end_entries(gpucredit_registry.version, text, boolean) IS
+'Internal: a version that is being made no longer has a file, or the files of a folder; how many entries were deleted, and how many ended.';
+
+/*
+ * Applies the operations in their order; a later one overrides an earlier one.
+ * Each is {"path", "op": "delete"}, {"path", "op": "delete_folder"}, {"path",
+ * "content": BASE64} or {"path", "sha256": HEX}. Returns the version with its
+ * counts.
+ */
+CREATE FUNCTION gpucredit_registry.apply_operations(v gpucredit_registry.version,
+	operations jsonb, objects bytea[]) RETURNS gpucredit_registry.version
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	o jsonb;
-	n bigint;
-	path text;
+	new_object bytea;
+	o_path text COLLATE "C";
+	was gpucredit_registry.entry;
+	gone record;
 BEGIN
-	PERFORM gpucredit_registry.possess_all(apply_operations.org, ARRAY(
-		SELECT DISTINCT d FROM unnest(apply_operations.objects) d WHERE d IS NOT NULL ORDER BY 1));
-	FOR o, n IN
-		SELECT e.o, e.n
-		FROM jsonb_array_elements(apply_operations.operations) WITH ORDINALITY AS e (o, n)
+	FOR o, new_object IN
+		SELECT e.o, e.object
+		FROM ROWS FROM (jsonb_array_elements(apply_operations.operations),
+			unnest(apply_operations.objects)) WITH ORDINALITY AS e (o, object, n)
 		ORDER BY e.n
 	LOOP
-		path := o ->> 'path';
-		PERFORM gpucredit_registry.check_path(path);
+		o_path := o ->> 'path';
+		PERFORM gpucredit_registry.check_path(o_path);
 		IF o ->> 'op' LIKE 'delete%' THEN
-			DELETE FROM gpucredit_registry.file f
-			WHERE f.org = apply_operations.org AND f.version = apply_operations.version
-				AND (f.path = o ->> 'path' OR (o ->> 'op' = 'delete_folder'
-					AND starts_with(f.path, (o ->> 'path') || '/')));
-			IF NOT FOUND THEN
-				PERFORM gpucredit_registry.not_found(format('file "%s"', left(path, 96)));
+			SELECT sum(e.deleted) AS deleted, sum(e.ended) AS ended INTO gone
+			FROM (VALUES (false), (true)) AS f (folder),
+				gpucredit_registry.end_entries(v, o_path, f.folder) e
+			WHERE NOT f.folder OR o ->> 'op' = 'delete_folder';
+			IF gone.deleted + gone.ended = 0 THEN
+				PERFORM gpucredit_registry.not_found(format('file "%s"', left(o_path, 96)));
 			END IF;
+			v.files := v.files - gone.deleted - gone.ended;
+			v.past := v.past + gone.ended;
 			CONTINUE;
-		ELSIF objects[n] IS NULL THEN
+		ELSIF new_object IS NULL THEN
 			PERFORM gpucredit_registry.refuse(format('operation on "%s" is malformed',
-				left(path, 64)), 'It has content, a sha256 of 64 hex digits, or op delete.');
+				left(o_path, 64)), 'It has content, a sha256 of 64 hex digits, or op delete.');
 		END IF;
-		INSERT INTO gpucredit_registry.file
-		SELECT apply_operations.org, apply_operations.version, o ->> 'path', b.sha256, b.size,
-			NOT o ? 'content'
-		FROM gpucredit_registry.object b WHERE b.sha256 = objects[n]
-		ON CONFLICT ON CONSTRAINT file_pkey DO UPDATE
-		SET object = excluded.object, size = excluded.size, lfs = excluded.lfs;
+		SELECT * INTO was FROM gpucredit_registry.entry e
+		WHERE e.org = v.org AND e.line = v.line AND e.path = o_path
+			AND lower(e.path COLLATE "und-x-icu") COLLATE "C"
+				= lower(o_path COLLATE "und-x-icu") COLLATE "C"
+			AND e.until IS NULL;
+		IF was.object = new_object AND was.lfs = (NOT o ? 'content') THEN
+			CONTINUE;
+		ELSIF was.path IS NULL THEN
+			v.files := v.files + 1;
+		ELSE
+			gone := gpucredit_registry.end_entries(v, o_path, false);
+			v.past := v.past + gone.ended;
+		END IF;
+		INSERT INTO gpucredit_registry.entry
+		SELECT v.org, v.line, o_path, v.version, NULL, b.sha256, b.size, NOT o ? 'content'
+		FROM gpucredit_registry.object b WHERE b.sha256 = new_object;
 	END LOOP;
-	PERFORM gpucredit_registry.check_tree(apply_operations.org, apply_operations.version,
+	PERFORM gpucredit_registry.check_tree(v.org, v.line,
 		ARRAY(SELECT DISTINCT e.o ->> 'path'
 			FROM jsonb_array_elements(apply_operations.operations) AS e (o)
 			WHERE e.o ?| '{content,sha256}'));
+	RETURN v;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.apply_operations(text, bigint, jsonb, bytea[]) IS
-'Internal: changes the list of files of a version that is being made; objects: what each operation puts.';
+COMMENT ON FUNCTION gpucredit_registry.apply_operations(gpucredit_registry.version, jsonb, bytea[]) IS
+'Internal: changes the files of a version that is being made; objects: what each operation puts.';
 
 /*
- * The base models that a card states are parents of a version of "main" that
- * changes the card, where the registry has them and the caller may read them.
+ * Deletes the files of a version: entries that no other version of its line
+ * has. The version itself stays, because lineage refers to it.
  */
-CREATE FUNCTION gpucredit_registry.card_parents(org text, model bigint, operations jsonb,
+CREATE FUNCTION gpucredit_registry.drop_files(org text, version bigint) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version;
+BEGIN
+	UPDATE gpucredit_registry.version o SET dropped_at = gpucredit.now()
+	WHERE o.org = drop_files.org AND o.version = drop_files.version AND o.dropped_at IS NULL
+	RETURNING * INTO v;
+	DELETE FROM gpucredit_registry.entry e
+	WHERE e.org = v.org AND e.line = v.line AND e.since <= v.version
+		AND (e.until IS NULL OR e.until > v.version)
+		AND NOT EXISTS (SELECT FROM gpucredit_registry.version o
+			WHERE o.org = e.org AND o.line = e.line AND o.dropped_at IS NULL
+				AND o.version >= e.since AND (e.until IS NULL OR o.version < e.until));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.drop_files(text, bigint) IS
+'Internal: deletes the files of a version that no other version of its line has.';
+
+/*
+ * Returns the base models that a card states, which become parents of a
+ * version of "main" that changes the card. Only models that the registry has
+ * and the caller may read are returned.
+ */
+CREATE FUNCTION gpucredit_registry.card_parents(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -462,25 +635,104 @@ BEGIN ATOMIC
 			AND r.ref = 'main'
 	WHERE m.org = card_parents.org AND m.model = card_parents.model AND m.kind = 'model'
 		AND p.model <> m.model
-		AND EXISTS (SELECT FROM jsonb_array_elements(card_parents.operations) e
-			WHERE e ->> 'path' = 'README.md')
 		AND gpucredit_registry.permission_of(p.org, p.model, card_parents.caller) IS NOT NULL;
 END;
-COMMENT ON FUNCTION gpucredit_registry.card_parents(text, bigint, jsonb, gpucredit_registry.caller) IS
+COMMENT ON FUNCTION gpucredit_registry.card_parents(text, bigint, gpucredit_registry.caller) IS
 'Internal: the versions that a repository''s card says it was made from.';
 
+/*
+ * Makes the version of a commit: its entries, oid, card, parents and scans.
+ * All this is computed before the commit takes the lock of its organisation's
+ * usage.
+ */
+CREATE FUNCTION gpucredit_registry.make_version(m gpucredit_registry.model, ref text,
+	head gpucredit_registry.version, operations jsonb, objects bytea[], parents jsonb,
+	caller gpucredit_registry.caller, author text, title text, description text)
+RETURNS gpucredit_registry.version
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	new gpucredit_registry.version;
+	has_card boolean := make_version.ref = 'main' AND EXISTS (
+		SELECT FROM jsonb_array_elements(make_version.operations) e
+		WHERE e ->> 'path' = 'README.md');
+BEGIN
+	INSERT INTO gpucredit_registry.version AS v (org, model, oid, parent, title,
+		description, author, created_at)
+	VALUES ((m).org, (m).model, encode(substr(sha256(gen_random_uuid()::text::bytea), 1, 20), 'hex'),
+		(head).version, coalesce(make_version.title, ''), make_version.description,
+		make_version.author, gpucredit.now())
+	RETURNING * INTO new;
+	new.line := gpucredit_registry.continue_line(head, new.version);
+	new.files := CASE WHEN (head).dropped_at IS NULL THEN coalesce((head).files, 0) ELSE 0 END;
+	new.past := CASE new.line WHEN new.version THEN 0 ELSE (head).past END;
+	new := gpucredit_registry.apply_operations(new, make_version.operations, objects);
+	new.oid := encode(substr(sha256(convert_to(jsonb_build_array(new.org, new.model, new.version,
+		(head).oid, new.title, new.description, new.author, new.created_at,
+		(SELECT jsonb_agg(jsonb_build_array(e.o -> 'path', e.o -> 'op', encode(e.object, 'hex'))
+				ORDER BY e.n)
+			FROM ROWS FROM (jsonb_array_elements(make_version.operations), unnest(objects))
+				WITH ORDINALITY AS e (o, object, n)))::text, 'UTF8')), 1, 20), 'hex');
+	BEGIN
+		UPDATE gpucredit_registry.version v
+		SET oid = new.oid, line = new.line, files = new.files, past = new.past
+		WHERE v.org = new.org AND v.version = new.version;
+	EXCEPTION WHEN unique_violation THEN
+		/* The snapshot is older than a commit that continued the line. */
+		RAISE EXCEPTION 'another commit came first'
+			USING ERRCODE = 'serialization_failure',
+			DETAIL = 'It continues the same version.', HINT = 'Try again.';
+	END;
+	IF has_card THEN
+		UPDATE gpucredit_registry.model o
+		SET card = (SELECT left(convert_from(k.body, 'UTF8'), 100000)
+			FROM gpucredit_registry.file f
+				JOIN gpucredit_registry.chunk k ON k.sha256 = f.object
+			WHERE f.org = new.org AND f.version = new.version AND f.path = 'README.md'
+				AND k.body IS NOT NULL AND gpucredit_registry.is_text(k.body))
+		WHERE o.org = new.org AND o.model = new.model;
+	END IF;
+	PERFORM gpucredit_registry.add_parents(new.org, new.version, (head).version,
+		make_version.parents || CASE WHEN has_card
+			THEN gpucredit_registry.card_parents(new.org, new.model, make_version.caller)
+			ELSE '[]' END, make_version.caller);
+	PERFORM gpucredit_registry.commit_datasets(new, has_card, make_version.caller);
+	/* A file on a list stays in quarantine with the versions that follow. */
+	IF (head).quarantined_at IS NOT NULL AND EXISTS (
+		SELECT FROM gpucredit_registry.file f
+			JOIN gpucredit_registry.fingerprint p USING (object)
+		WHERE f.org = new.org AND f.version = new.version)
+	THEN
+		PERFORM gpucredit_registry.set_quarantine(new.org, new.version,
+			(head).quarantine_reason);
+	END IF;
+	PERFORM gpucredit_registry.request_scans(new.org, new.version);
+	RETURN new;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.make_version(gpucredit_registry.model, text, gpucredit_registry.version, jsonb, bytea[], jsonb, gpucredit_registry.caller, text, text, text) IS
+'Internal: the version of a commit on top of another.';
+
+/*
+ * A commit of thousands of files fills tables for which its plans were made
+ * while they were small. Without sequential scans these plans stay good.
+ */
 CREATE FUNCTION gpucredit_registry.commit_as(m gpucredit_registry.model, ref text,
 	operations jsonb, key text, parent text, parents jsonb,
 	caller gpucredit_registry.caller, author text, title text, description text)
 RETURNS gpucredit_registry.commit_result
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
 	r gpucredit_registry.commit_result;
 	head gpucredit_registry.version;
 	kept jsonb;
 	objects bytea[];
+	fresh bytea[];
+	new gpucredit_registry.version;
 BEGIN
 	PERFORM gpucredit_registry.check_ref(commit_as.ref);
 	IF jsonb_typeof(commit_as.operations) IS DISTINCT FROM 'array'
@@ -499,7 +751,7 @@ BEGIN
 		r.replayed := true;
 		RETURN r;
 	END IF;
-	/* commits to one repository run one after the other */
+	/* Commits to one repository wait for each other here. */
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = (m).org AND o.model = (m).model AND o.deleted_at IS NULL
 	FOR NO KEY UPDATE;
@@ -525,52 +777,30 @@ BEGIN
 	BEGIN
 		objects := gpucredit_registry.commit_objects((m).org, commit_as.operations,
 			commit_as.caller);
-		r.reason := gpucredit_registry.commit_denial(m, objects);
+		PERFORM gpucredit_registry.check_fingerprints(objects);
+		fresh := gpucredit_registry.hold_objects((m).org, array_remove(objects, NULL));
+		new := gpucredit_registry.make_version(m, commit_as.ref, head, commit_as.operations,
+			objects, commit_as.parents, commit_as.caller, commit_as.author, commit_as.title,
+			commit_as.description);
+		r.reason := gpucredit_registry.commit_denial(m, objects, fresh);
 		IF r.reason IS NOT NULL THEN
 			RAISE EXCEPTION 'denied';
 		END IF;
+		PERFORM gpucredit_registry.use_objects((m).org, fresh);
 	EXCEPTION WHEN raise_exception THEN
-		/* what it had stored is not stored any more */
+		IF r.reason IS NULL THEN
+			RAISE;
+		END IF;
+		/* All that the commit had stored was rolled back. */
 		r.status := 'denied';
 		PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
 			jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'denied', r.reason));
+		PERFORM gpucredit_registry.report_denial((m).org, (m).account, r.reason);
 		PERFORM gpucredit_registry.request_end((m).org, commit_as.key, to_jsonb(r));
 		RETURN r;
 	END;
-	INSERT INTO gpucredit_registry.version AS v (org, model, oid, parent, title,
-		description, author, created_at)
-	VALUES ((m).org, (m).model, encode(substr(sha256(gen_random_uuid()::text::bytea), 1, 20), 'hex'),
-		(head).version, coalesce(commit_as.title, ''), commit_as.description,
-		commit_as.author, gpucredit.now())
-	RETURNING v.version INTO r.version;
-	INSERT INTO gpucredit_registry.file
-	SELECT f.org, r.version, f.path, f.object, f.size, f.lfs
-	FROM gpucredit_registry.file f
-	WHERE f.org = (m).org AND f.version = (head).version;
-	PERFORM gpucredit_registry.apply_operations((m).org, r.version, commit_as.operations,
-		objects);
-	UPDATE gpucredit_registry.version v
-	SET oid = encode(substr(sha256(convert_to(jsonb_build_array((m).org, (m).model, v.version,
-		(head).oid, v.title, v.description, v.author, v.created_at,
-		(SELECT jsonb_agg(jsonb_build_array(f.path, encode(f.object, 'hex')) ORDER BY f.path)
-			FROM gpucredit_registry.file f
-			WHERE f.org = v.org AND f.version = v.version))::text, 'UTF8')), 1, 20), 'hex')
-	WHERE v.org = (m).org AND v.version = r.version
-	RETURNING v.oid INTO r.oid;
-	UPDATE gpucredit_registry.model o
-	SET card = (SELECT left(convert_from(k.body, 'UTF8'), 100000)
-		FROM gpucredit_registry.file f
-			JOIN gpucredit_registry.chunk k ON k.sha256 = f.object
-		WHERE f.org = (m).org AND f.version = r.version AND f.path = 'README.md'
-			AND k.body IS NOT NULL AND gpucredit_registry.is_text(k.body))
-	WHERE o.org = (m).org AND o.model = (m).model AND commit_as.ref = 'main'
-		AND EXISTS (SELECT FROM jsonb_array_elements(commit_as.operations) e
-			WHERE e ->> 'path' = 'README.md');
-	PERFORM gpucredit_registry.add_parents((m).org, r.version, (head).version,
-		commit_as.parents || CASE commit_as.ref WHEN 'main'
-			THEN gpucredit_registry.card_parents((m).org, (m).model, commit_as.operations,
-				commit_as.caller) ELSE '[]' END, commit_as.caller);
-	PERFORM gpucredit_registry.request_scans((m).org, r.version);
+	r.version := new.version;
+	r.oid := new.oid;
 	INSERT INTO gpucredit_registry.ref
 	VALUES ((m).org, (m).model, commit_as.ref, r.version)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
@@ -580,6 +810,9 @@ BEGIN
 	PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
 		jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'version', r.version,
 			'oid', r.oid, 'status', r.status));
+	PERFORM gpucredit_registry.publish_model('committed', (m).org, (m).model,
+		jsonb_build_object('ref', commit_as.ref, 'version', r.version, 'oid', r.oid,
+			'status', r.status, 'author', commit_as.author));
 	PERFORM gpucredit_registry.request_end((m).org, commit_as.key, to_jsonb(r));
 	RETURN r;
 END
@@ -620,11 +853,12 @@ COMMENT ON FUNCTION gpucredit_registry.commit(text, bigint, text, jsonb, text, t
 'Repositories: makes a new version of a repository and moves a ref to it, on behalf of its account.
 operations: an array of {"path", "content": BASE64}, {"path", "sha256": HEX} of bytes that were uploaded, {"path", "op": "delete"} or "delete_folder". parent: the oid that the ref must still be at; NULL: any. parents: what the version was made from, an array of {"org", "version", "kind"}.
 Result: status committed; quarantined where a parent is; denied, where bytes that it adds may not be stored, with reason storage_quota, insufficient_credits or account_suspended.
-Errors: UC501 no such repository, file or parent; UC503 bytes were not uploaded; UC505 a cycle; UC506 the ref has moved; UC201 key used with other arguments; 22023.';
+Errors: UC501 no such repository, file or parent; UC503 bytes were not uploaded; UC504 a file is on a list of known bad ones; UC505 a cycle; UC506 the ref has moved; UC201 key used with other arguments; 22023.';
 
 /*
- * A repository that is deleted has no files, so collect() lets its bytes go.
- * Its versions stay, as what was made from them names them.
+ * Deletes a repository. Its files are removed, so that collect() can delete
+ * its bytes. Its versions stay, because versions that were made from them
+ * refer to them.
  */
 CREATE FUNCTION gpucredit_registry.delete_model(org text, model bigint, key text,
 	OUT versions bigint, OUT replayed boolean)
@@ -648,6 +882,8 @@ BEGIN
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR UPDATE;
 	PERFORM gpucredit_registry.check_movable(m, NULL);
+	PERFORM gpucredit_registry.check_held(m, NULL);
+	DELETE FROM gpucredit_registry.retention_rule r WHERE r.org = m.org AND r.model = m.model;
 	FOR u IN
 		SELECT o.upload FROM gpucredit_registry.upload o
 		WHERE o.org = m.org AND o.model = m.model
@@ -664,9 +900,11 @@ BEGIN
 	WHERE b.sha256 IN (SELECT f.object FROM gpucredit_registry.file f
 		JOIN gpucredit_registry.version v USING (org, version)
 		WHERE v.org = m.org AND v.model = m.model);
-	DELETE FROM gpucredit_registry.file f
+	DELETE FROM gpucredit_registry.entry e
 	USING gpucredit_registry.version v
-	WHERE v.org = m.org AND v.model = m.model AND f.org = v.org AND f.version = v.version;
+	WHERE v.org = m.org AND v.model = m.model AND e.org = v.org AND e.line = v.version;
+	UPDATE gpucredit_registry.version v SET dropped_at = gpucredit.now()
+	WHERE v.org = m.org AND v.model = m.model AND v.dropped_at IS NULL;
 	UPDATE gpucredit_registry.model o
 	SET deleted_at = gpucredit.now(), visibility = 'private', card = NULL,
 		deleted_bytes = kept_bytes
@@ -675,6 +913,7 @@ BEGIN
 	WHERE v.org = m.org AND v.model = m.model;
 	PERFORM gpucredit_registry.record(m.org, 'delete_model', NULL,
 		jsonb_build_object('model', m.model, 'name', m.name));
+	PERFORM gpucredit_registry.publish_model('deleted', m.org, m.model, '{}');
 	PERFORM gpucredit_registry.request_end(m.org, delete_model.key,
 		to_jsonb(delete_model.versions));
 END

@@ -1,14 +1,16 @@
 /*
- * 43_block.sql: bytes that nobody may read, in whatever version they are.
+ * 43_block.sql: blocked bytes, which nobody may read, in any version.
  *
  * quarantine() blocks the files of the version that it names, so that the same
- * bytes committed elsewhere are blocked, too; an operator also blocks digests
- * of a list.  Quarantine that a version inherits blocks none: its author chose
- * its files, and could choose other people's.
+ * bytes are blocked if they are committed elsewhere; an operator can also
+ * block digests of a list. A quarantine that a version inherits blocks
+ * nothing: its author chose its files, and could otherwise have other people's
+ * files blocked.
  */
 CREATE TABLE gpucredit_registry.blocked (
 	object bytea NOT NULL CHECK (octet_length(object) = 32),
-	org text COLLATE "C" NOT NULL,		/* '' and 0: a list names it */
+	org text COLLATE "C" NOT NULL,		/* '' with version 0 for a digest of a
+										 * list */
 	version bigint NOT NULL,
 	reason text NOT NULL,
 	blocked_at timestamptz NOT NULL,
@@ -22,16 +24,18 @@ CREATE FUNCTION gpucredit_registry.is_blocked(object bytea) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT EXISTS (SELECT FROM gpucredit_registry.blocked b
-		WHERE b.object = is_blocked.object);
+			WHERE b.object = is_blocked.object)
+		OR EXISTS (SELECT FROM gpucredit_registry.fingerprint p
+			WHERE p.object = is_blocked.object);
 END;
 COMMENT ON FUNCTION gpucredit_registry.is_blocked(bytea) IS
 'Internal: is the reading of these bytes blocked?';
 
 /*
- * Blocks files of a version that is put into quarantine.  Without a choice:
- * those that clients uploaded as binary files, but for those that an older
- * version outside quarantine has, which are somebody else's.  Of an image it
- * is the manifest, for images share most layers.
+ * Blocks files of a version that is put into quarantine. By default these are
+ * the files that clients uploaded as binary files, except those that an older
+ * version outside quarantine has, because they belong to somebody else. For an
+ * image it is only the manifest, because images share most layers.
  */
 CREATE FUNCTION gpucredit_registry.block_files(v gpucredit_registry.version,
 	files text[], reason text) RETURNS bigint
@@ -108,10 +112,15 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	n bigint;
+	unlisted bigint;
 BEGIN
 	DELETE FROM gpucredit_registry.blocked b
 	WHERE encode(b.object, 'hex') = ANY (unblock_objects.digests);
 	GET DIAGNOSTICS n = ROW_COUNT;
+	DELETE FROM gpucredit_registry.fingerprint p
+	WHERE encode(p.object, 'hex') = ANY (unblock_objects.digests);
+	GET DIAGNOSTICS unlisted = ROW_COUNT;
+	n := n + unlisted;
 	PERFORM gpucredit_registry.record('', 'unblock_objects', NULL, jsonb_build_object(
 		'digests', unblock_objects.digests, 'reason', unblock_objects.reason));
 	RETURN n;

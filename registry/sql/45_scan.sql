@@ -1,14 +1,15 @@
 /*
  * 45_scan.sql: scanners check versions after they are committed.
  *
- * A policy names an organisation's scanners.  Each version gets a row of scan
- * for each; workers claim rows, scan, and report.  A version that fails is
- * restricted: nothing is deleted, but only callers who have the bytes already
- * may read them.  The first verdict stands, except that "failed" replaces a
- * milder one.
+ * A policy names an organisation's scanners. Each version gets a row of table
+ * scan for each scanner; workers claim rows, scan, and report. A version that
+ * fails is restricted: nothing is deleted, but only callers who have the bytes
+ * already may read them. The first verdict is final, except that "failed"
+ * replaces a milder one.
  */
 CREATE TABLE gpucredit_registry.scan_policy (
-	org text COLLATE "C" PRIMARY KEY,	/* '': of all organisations without one */
+	org text COLLATE "C" PRIMARY KEY,	/* '' for all organisations without a
+										 * policy */
 	scanners text[] NOT NULL,
 	licenses text[],
 	hold boolean NOT NULL
@@ -20,8 +21,10 @@ CREATE TABLE gpucredit_registry.scan (
 	org text COLLATE "C" NOT NULL,
 	version bigint NOT NULL,
 	scanner text COLLATE "C" NOT NULL,
-	hold boolean NOT NULL,		/* until then only writers read */
-	whole boolean NOT NULL DEFAULT false,	/* again all files, also those that passed in a parent */
+	hold boolean NOT NULL,		/* only writers may read until the scan has
+								 * ended */
+	whole boolean NOT NULL DEFAULT false,	/* scan all files again, including
+											 * those that passed in a parent */
 	claims integer NOT NULL DEFAULT 0,
 	claimed_until timestamptz,
 	verdict text CHECK (verdict IN ('passed', 'noted', 'failed', 'released')),
@@ -36,7 +39,10 @@ CREATE INDEX scan_waiting ON gpucredit_registry.scan (created_at) WHERE verdict 
 COMMENT ON TABLE gpucredit_registry.scan IS
 'What each scanner found in a version; verdict NULL: it has not reported';
 
-/* Accounts that downloaded bytes may still read them when a version is restricted. */
+/*
+ * Accounts that downloaded bytes, which they may still read when a version is
+ * restricted.
+ */
 CREATE TABLE gpucredit_registry.reader (
 	org text COLLATE "C" NOT NULL,
 	object bytea NOT NULL,
@@ -114,7 +120,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.request_scans(text, bigint) IS
 'Internal: a version that is being committed waits for its scanners.';
 
-/* Has an account an explicit right to read: as owner, or by a grant? */
+/*
+ * Whether an account has an explicit right to read: as the owner, or by a
+ * grant.
+ */
 CREATE FUNCTION gpucredit_registry.is_named(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS boolean
 LANGUAGE sql STABLE
@@ -132,7 +141,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.is_named(text, bigint, gpucredit_registry.caller) IS
 'Internal: has a caller an explicit right to a repository?';
 
-/* Why a caller who may read the repository may not read bytes of a version. */
+/*
+ * Returns why a caller who may read the repository may not read bytes of a
+ * version, or NULL.
+ */
 CREATE FUNCTION gpucredit_registry.read_refusal(v gpucredit_registry.version,
 	object bytea, caller gpucredit_registry.caller) RETURNS text
 LANGUAGE sql STABLE
@@ -158,9 +170,11 @@ COMMENT ON FUNCTION gpucredit_registry.read_refusal(gpucredit_registry.version, 
 'Internal: NULL, or quarantined, restricted or scan_pending.';
 
 /*
- * An object of a repository may be read if one version that has it may be
- * read.  If no version of the repository has it, those of the organisation's
- * others count that the caller may read.
+ * Returns why an object may not be read, or NULL. It may be read if at least
+ * one version of the repository that has the object may be read. If no version
+ * of the repository has it, the versions of the organisation's other
+ * repositories that the caller may read are considered. The versions come in
+ * no order, so that the first one that may be read ends the search.
  */
 CREATE FUNCTION gpucredit_registry.object_refusal(m gpucredit_registry.model,
 	object bytea, caller gpucredit_registry.caller, OUT refusal text,
@@ -169,23 +183,30 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	blocked boolean := gpucredit_registry.is_blocked(object_refusal.object);
+	own boolean;
 	o gpucredit_registry.version;
 BEGIN
-	FOR o IN
-		SELECT k.* FROM gpucredit_registry.file f
-			JOIN gpucredit_registry.version k ON k.org = f.org AND k.version = f.version
-		WHERE f.org = (m).org AND f.object = object_refusal.object
-		ORDER BY k.model = (m).model DESC, k.version DESC
-	LOOP
-		EXIT WHEN v.model = (m).model AND o.model <> (m).model;
-		CONTINUE WHEN o.model <> (m).model AND gpucredit_registry.permission_of(o.org,
-			o.model, object_refusal.caller) IS NULL;
-		v := o;
-		refusal := gpucredit_registry.read_refusal(v, object_refusal.object,
-			object_refusal.caller);
-		EXIT WHEN refusal IS NULL;
+	FOREACH own IN ARRAY '{true,false}'::boolean[] LOOP
+		FOR o IN
+			SELECT k.*
+			FROM gpucredit_registry.entry e
+				JOIN gpucredit_registry.version l ON l.org = e.org AND l.version = e.line
+				JOIN gpucredit_registry.version k ON k.org = e.org AND k.line = e.line
+					AND k.version >= e.since AND (e.until IS NULL OR k.version < e.until)
+			WHERE e.org = (m).org AND e.object = object_refusal.object
+				AND (l.model = (m).model) = own AND k.dropped_at IS NULL
+		LOOP
+			CONTINUE WHEN NOT own AND gpucredit_registry.permission_of(o.org, o.model,
+				object_refusal.caller) IS NULL;
+			v := o;
+			refusal := gpucredit_registry.read_refusal(v, object_refusal.object,
+				object_refusal.caller);
+			EXIT WHEN refusal IS NULL OR blocked;
+		END LOOP;
+		EXIT WHEN v.version IS NOT NULL;
 	END LOOP;
-	IF refusal IS NULL AND gpucredit_registry.is_blocked(object_refusal.object) THEN
+	IF blocked THEN
 		refusal := 'quarantined';
 	END IF;
 END
@@ -223,7 +244,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.refuse_read(gpucredit_registry.version, text) IS
 'Internal: raises UC504 for a refusal; nothing without one.';
 
-/* Stores the verdict of a scan, and what follows from it. */
+/* Stores the verdict of a scan and applies its consequences. */
 CREATE FUNCTION gpucredit_registry.set_verdict(s gpucredit_registry.scan,
 	verdict text, detail jsonb) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -253,6 +274,8 @@ BEGIN
 			format('%s/%s', v.version, (s).scanner), jsonb_build_object('model', m.model,
 				'name', m.name, 'version', v.version, 'oid', v.oid, 'scanner', (s).scanner,
 				'found', set_verdict.detail));
+		PERFORM gpucredit_registry.publish_model('restricted', v.org, v.model,
+			jsonb_build_object('version', v.version, 'oid', v.oid, 'scanner', (s).scanner));
 	ELSIF v.restricted_at IS NOT NULL AND NOT EXISTS (SELECT FROM gpucredit_registry.scan o
 		WHERE o.org = v.org AND o.version = v.version
 			AND coalesce(o.verdict, 'failed') = 'failed')
@@ -266,7 +289,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.set_verdict(gpucredit_registry.scan, text, jsonb) IS
 'Internal: keeps a scan''s verdict, restricts its version or lifts the restriction, and alerts the owner.';
 
-/* Fails a scan that nobody finished: a version that kills its scanners is not read. */
+/*
+ * Fails a scan that no worker completed, so that a version which crashes its
+ * scanners cannot be read.
+ */
 CREATE FUNCTION gpucredit_registry.fail_scan(s gpucredit_registry.scan, detail jsonb)
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -278,7 +304,9 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.fail_scan(gpucredit_registry.scan, jsonb) IS
 'Internal: fails a scan that was claimed three times and never finished.';
 
-/* The files that its scanner must check, and where it gets their bytes. */
+/*
+ * Returns the files that the scanner must check, with the URLs of their bytes.
+ */
 CREATE FUNCTION gpucredit_registry.scan_files(s gpucredit_registry.scan, life interval)
 RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -390,7 +418,9 @@ BEGIN
 		PERFORM gpucredit_registry.fail_scan(s, report_scan.detail);
 		report_scan.status := 'failed';
 	ELSIF report_scan.verdict IN ('crashed', 'error') AND s.verdict IS NULL THEN
-		/* an error that is not the files' fault does not count */
+		/*
+		 * An error that the files did not cause does not count as an attempt.
+		 */
 		UPDATE gpucredit_registry.scan o
 		SET claimed_until = gpucredit.now() + CASE report_scan.verdict WHEN 'error'
 				THEN interval '1 minute' ELSE '0' END,

@@ -1,22 +1,24 @@
 /*
- * 50_read.sql: downloads.
+ * 50_read.sql: what is read.
  *
- * The owner pays for what is read.  A download that runs counts in full
- * against the quota; once it is over, only what was sent counts.
+ * The owner pays for what is read. A request that is being answered is a row of
+ * "sending" and counts with its whole size against the quota; once it has
+ * ended, only the bytes that were sent count, for each request anew.
  */
-CREATE TABLE gpucredit_registry.download (
+CREATE TABLE gpucredit_registry.sending (
 	org text COLLATE "C" NOT NULL,
-	download bigint GENERATED ALWAYS AS IDENTITY,
+	sending bigint GENERATED ALWAYS AS IDENTITY,
 	model bigint NOT NULL,
 	version bigint,
 	object bytea NOT NULL,
-	caller text,
+	size bigint NOT NULL,
+	client text COLLATE "C" NOT NULL,
 	bytes bigint NOT NULL CHECK (bytes >= 0),
 	opened_at timestamptz NOT NULL,
-	CONSTRAINT download_pkey PRIMARY KEY (org, download)
+	CONSTRAINT sending_pkey PRIMARY KEY (org, sending)
 );
-COMMENT ON TABLE gpucredit_registry.download IS
-'Downloads that run; one that ended without close_download counts for a day';
+COMMENT ON TABLE gpucredit_registry.sending IS
+'Requests for bytes that are being answered; one that ended without close_download counts for a day';
 
 CREATE TABLE gpucredit_registry.egress (
 	org text COLLATE "C" NOT NULL,
@@ -27,9 +29,12 @@ CREATE TABLE gpucredit_registry.egress (
 	CONSTRAINT egress_pkey PRIMARY KEY (org, day, model)
 );
 COMMENT ON TABLE gpucredit_registry.egress IS
-'Bytes sent, by repository and day (UTC)';
+'Bytes sent, and downloads that began, by repository and day (UTC)';
 
-/* 'account:ORG/PATH', as the application names the reader; NULL: unknown. */
+/*
+ * Parses 'account:ORG/PATH', by which the application names the reader. NULL
+ * means an unknown reader.
+ */
 CREATE FUNCTION gpucredit_registry.named_caller(name text)
 RETURNS gpucredit_registry.caller
 LANGUAGE sql IMMUTABLE
@@ -73,7 +78,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.require_version(gpucredit_registry.model, text) IS
 'Internal: the version of a branch, tag or oid. Errors: UC501 there is none.';
 
-/* A version's file for a caller; a missing and a hidden one get the same error. */
+/*
+ * Returns a version's file for a caller. A missing and a hidden file cause the
+ * same error.
+ */
 CREATE FUNCTION gpucredit_registry.require_file(m gpucredit_registry.model, rev text,
 	path text, caller gpucredit_registry.caller, OUT v gpucredit_registry.version,
 	OUT f gpucredit_registry.file)
@@ -144,16 +152,20 @@ BEGIN ATOMIC
 	SELECT coalesce((SELECT sum(e.bytes) FROM gpucredit_registry.egress e
 			WHERE e.org = egress_bytes.org
 				AND e.day > (gpucredit.now() AT TIME ZONE 'UTC')::date - 30), 0)::bigint
-		+ coalesce((SELECT sum(d.bytes) FROM gpucredit_registry.download d
+		+ coalesce((SELECT sum(d.bytes) FROM gpucredit_registry.sending d
 			WHERE d.org = egress_bytes.org
 				AND d.opened_at > gpucredit.now() - interval '1 day'), 0)::bigint;
 END;
 COMMENT ON FUNCTION gpucredit_registry.egress_bytes(text) IS
 'Internal: what an organisation''s repositories sent in 30 days, and what is being sent.';
 
-/* An object of a repository is being read; version is NULL by git-lfs. */
+/*
+ * Records the start of an answer with bytes of an object; "version" is NULL
+ * for git-lfs.
+ */
 CREATE FUNCTION gpucredit_registry.open_read(org text, version bigint, model bigint,
-	object bytea, caller text, bytes bigint, OUT download bigint, OUT reason text)
+	object bytea, caller gpucredit_registry.caller, address text, bytes bigint,
+	OUT download bigint, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -165,12 +177,16 @@ BEGIN
 	SELECT q.egress_bytes INTO allowed FROM gpucredit_registry.quota q
 	WHERE q.org = open_read.org;
 	IF allowed IS NOT NULL THEN
-		/* one after the other, so that together they stay within the quota */
+		/*
+		 * Downloads wait for each other here, so that together they stay
+		 * within the quota.
+		 */
 		PERFORM gpucredit_internal.lock_name('gpucredit_registry.egress '
 			|| open_read.org);
 		used := gpucredit_registry.egress_bytes(open_read.org) + open_read.bytes;
 		IF used > allowed THEN
 			open_read.reason := 'egress_quota';
+			PERFORM gpucredit_registry.report_denial(open_read.org, '', open_read.reason);
 			RETURN;
 		END IF;
 		PERFORM gpucredit_registry.alert_quota(open_read.org, 'egress_quota', used);
@@ -179,25 +195,31 @@ BEGIN
 		open_read.reason := 'insufficient_credits';
 		RETURN;
 	END IF;
-	INSERT INTO gpucredit_registry.download AS d (org, model, version, object, caller, bytes,
-		opened_at)
-	VALUES (open_read.org, open_read.model, open_read.version, open_read.object,
-		open_read.caller, open_read.bytes, gpucredit.now())
-	RETURNING d.download INTO open_read.download;
+	INSERT INTO gpucredit_registry.sending AS d (org, model, version, object, size, client,
+		bytes, opened_at)
+	SELECT open_read.org, open_read.model, open_read.version, b.sha256, b.size,
+		gpucredit_registry.client_name(open_read.caller, open_read.address), open_read.bytes,
+		gpucredit.now()
+	FROM gpucredit_registry.object b WHERE b.sha256 = open_read.object
+	RETURNING d.sending INTO open_read.download;
+	UPDATE gpucredit_registry.version v SET read_on = today
+	WHERE v.org = open_read.org AND v.version = open_read.version
+		AND (v.read_on < today OR v.read_on IS NULL);
 	UPDATE gpucredit_registry.possession p SET read_on = today
 	WHERE p.org = open_read.org AND p.object = open_read.object AND p.read_on < today;
 	INSERT INTO gpucredit_registry.reader
-	SELECT open_read.org, open_read.object, open_read.caller, gpucredit.now()
+	SELECT open_read.org, open_read.object, gpucredit_registry.caller_name(open_read.caller),
+		gpucredit.now()
 	WHERE open_read.caller IS NOT NULL
 	ON CONFLICT DO NOTHING;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.open_read(text, bigint, bigint, bytea, text, bigint) IS
-'Internal: begins a download, or says why not.';
+COMMENT ON FUNCTION gpucredit_registry.open_read(text, bigint, bigint, bytea, gpucredit_registry.caller, text, bigint) IS
+'Internal: begins to answer with bytes of an object, or says why not.';
 
 CREATE FUNCTION gpucredit_registry.open_download(org text, version bigint,
-	path text, caller text, bytes bigint, OUT download bigint, OUT status text,
-	OUT reason text)
+	path text, caller text, bytes bigint, address text DEFAULT NULL,
+	OUT download bigint, OUT status text, OUT reason text)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -225,7 +247,7 @@ BEGIN
 	open_download.reason := gpucredit_registry.read_refusal(v, f.object, caller_is);
 	IF open_download.reason IS NULL THEN
 		d := gpucredit_registry.open_read(v.org, v.version, v.model, f.object,
-			gpucredit_registry.caller_name(caller_is), open_download.bytes);
+			caller_is, open_download.address, open_download.bytes);
 		open_download.download := d.download;
 		open_download.reason := d.reason;
 	END IF;
@@ -233,9 +255,9 @@ BEGIN
 		ELSE 'denied' END;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.open_download(text, bigint, text, text, bigint) IS
+COMMENT ON FUNCTION gpucredit_registry.open_download(text, bigint, text, text, bigint, text) IS
 'Reading: begins to send bytes of a file; they count against the owner''s quota.
-caller: as resolve. bytes: how many will be sent at most.
+caller: as resolve. bytes: how many will be sent at most. address: where the reader connects from, by which downloads are counted where caller is NULL.
 Result: status granted, or denied with reason egress_quota, quarantined, restricted (it failed a scan), scan_pending or insufficient_credits (unpaid for 7 days).
 Errors: UC501 no such file, or not for the caller; 22023.';
 
@@ -245,22 +267,29 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	d gpucredit_registry.download;
+	s gpucredit_registry.sending;
+	counts bigint;
+	began boolean;
 BEGIN
-	DELETE FROM gpucredit_registry.download o
-	WHERE o.org = close_download.org AND o.download = close_download.download
-	RETURNING * INTO d;
+	DELETE FROM gpucredit_registry.sending o
+	WHERE o.org = close_download.org AND o.sending = close_download.download
+	RETURNING * INTO s;
 	IF NOT FOUND THEN
 		RETURN false;
 	END IF;
+	counts := least(greatest(coalesce(close_download.sent, 0), 0), s.bytes);
+	/* A client that broke off before the first byte has downloaded nothing. */
+	IF counts = 0 AND s.size > 0 THEN
+		RETURN true;
+	END IF;
+	began := gpucredit_registry.count_download(s, counts);
 	INSERT INTO gpucredit_registry.egress AS e
-	VALUES (d.org, (gpucredit.now() AT TIME ZONE 'UTC')::date, d.model,
-		least(greatest(coalesce(close_download.sent, 0), 0), d.bytes), 1)
+	VALUES (s.org, (gpucredit.now() AT TIME ZONE 'UTC')::date, s.model, counts, began::integer)
 	ON CONFLICT ON CONSTRAINT egress_pkey DO UPDATE
-	SET bytes = e.bytes + excluded.bytes, downloads = e.downloads + 1;
+	SET bytes = e.bytes + excluded.bytes, downloads = e.downloads + excluded.downloads;
 	RETURN true;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.close_download(text, bigint, bigint) IS
-'Reading: a download is over; sent, at most what was opened, is what counts.
+'Reading: what open_download began is over; sent, at most what was opened, is what is billed. All requests of one client for one file within an hour count as one download.
 Result: false where it was closed before.';

@@ -1,5 +1,5 @@
 /*
- * 55_protect.sql: refs that no commit moves.
+ * 55_protect.sql: protected refs, which no commit moves.
  *
  * Only move_ref() moves a protected ref; a gate calls it.
  */
@@ -33,8 +33,8 @@ COMMENT ON FUNCTION gpucredit_registry.find_revision(text, text, text) IS
 'Repositories: the numbers and oid that a model''s name and revision stand for.
 rev: a branch, tag or oid. Errors: UC501 no such model or revision, or its account is not the session''s.';
 
-CREATE FUNCTION gpucredit_registry.check_movable(m gpucredit_registry.model, ref text)
-RETURNS void
+CREATE FUNCTION gpucredit_registry.check_movable(m gpucredit_registry.model, ref text,
+	version bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -48,12 +48,13 @@ BEGIN
 			DETAIL = format('It is "%s".', coalesce(check_movable.ref, 'one of several')),
 			HINT = 'It moves by move_ref(), after a gate let the version pass.';
 	END IF;
+	PERFORM gpucredit_registry.check_immutable(m, check_movable.ref, check_movable.version);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.check_movable(gpucredit_registry.model, text) IS
-'Internal: refuses to move a protected ref (42501); NULL: any of the repository.';
+COMMENT ON FUNCTION gpucredit_registry.check_movable(gpucredit_registry.model, text, bigint) IS
+'Internal: refuses to move a protected ref or an immutable tag to a version, or to delete it (42501); ref NULL: any of the repository.';
 
-/* Moves a ref; the caller has locked the repository. */
+/* Moves a ref. The caller has locked the repository. */
 CREATE FUNCTION gpucredit_registry.put_ref(m gpucredit_registry.model, ref text,
 	version bigint, author text) RETURNS void
 LANGUAGE sql VOLATILE
@@ -63,6 +64,8 @@ BEGIN ATOMIC
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
 	SELECT gpucredit_registry.record((m).org, 'set_ref', put_ref.author,
 		jsonb_build_object('model', (m).model, 'ref', put_ref.ref, 'version', put_ref.version));
+	SELECT gpucredit_registry.publish_model('ref_moved', (m).org, (m).model,
+		jsonb_build_object('ref', put_ref.ref, 'version', put_ref.version));
 END;
 COMMENT ON FUNCTION gpucredit_registry.put_ref(gpucredit_registry.model, text, bigint, text) IS
 'Internal: moves a ref to a version, and records it.';
@@ -76,8 +79,8 @@ DECLARE
 	m gpucredit_registry.model := gpucredit_registry.own_model(protect_ref.org,
 		protect_ref.model);
 BEGIN
-	PERFORM gpucredit_registry.check_ref(protect_ref.ref);
-	/* commits lock the repository, too: none is in progress */
+	PERFORM gpucredit_registry.check_any_ref(protect_ref.ref);
+	/* Commits lock the repository, too, so none is in progress. */
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
 	IF protect_ref.protected THEN
@@ -112,7 +115,7 @@ DECLARE
 	m gpucredit_registry.model := gpucredit_registry.own_model(move_ref.org, move_ref.model);
 	v gpucredit_registry.version;
 BEGIN
-	PERFORM gpucredit_registry.check_ref(move_ref.ref);
+	PERFORM gpucredit_registry.check_any_ref(move_ref.ref);
 	IF gpucredit_registry.request_begin(m.org, move_ref.key, 'move_ref',
 		jsonb_build_array(m.model, move_ref.ref, move_ref.version)) IS NOT NULL
 	THEN
@@ -120,7 +123,7 @@ BEGIN
 	END IF;
 	PERFORM FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
-	/* a quarantine waits for this lock, or is seen here */
+	/* A concurrent quarantine waits for this lock, or is visible here. */
 	SELECT * INTO v FROM gpucredit_registry.version o
 	WHERE o.org = m.org AND o.version = move_ref.version AND o.model = m.model FOR KEY SHARE;
 	IF NOT FOUND THEN
@@ -130,6 +133,7 @@ BEGIN
 	PERFORM gpucredit_registry.refuse_read(v, CASE
 		WHEN v.quarantined_at IS NOT NULL THEN 'quarantined'
 		WHEN v.restricted_at IS NOT NULL THEN 'restricted' END);
+	PERFORM gpucredit_registry.check_immutable(m, move_ref.ref, v.version);
 	PERFORM gpucredit_registry.put_ref(m, move_ref.ref, v.version, NULL);
 	PERFORM gpucredit_registry.request_end(m.org, move_ref.key, 'true');
 	RETURN false;
@@ -137,4 +141,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.move_ref(text, bigint, text, bigint, text) IS
 'Repositories: moves a ref, protected or not, to a version of its repository.
-Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine or restricted; UC201 key used with other arguments; 22023.';
+Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine or restricted; 42501 the tag is immutable; UC201 key used with other arguments; 22023.';

@@ -1,10 +1,11 @@
 /*
- * 60_lineage.sql: what a version was made from, and quarantine.
+ * 60_lineage.sql: the versions that a version was made from, and quarantine.
  *
- * A version that is being committed has no descendants, so its edges close no
- * cycle.  Later edges are added one after the other, each after a check of the
- * parent's ancestors.  Each updates one row for that: at REPEATABLE READ the
- * update fails if another edge was added since the snapshot.
+ * A version that is being committed has no descendants, so its edges cannot
+ * close a cycle. Edges that are added later are serialized, and the parent's
+ * ancestors are checked each time. To serialize them, each call updates one
+ * row: with REPEATABLE READ, the update fails if another edge was added since
+ * the snapshot.
  */
 CREATE TABLE gpucredit_registry.lineage_turn (
 	turn bigint NOT NULL
@@ -14,9 +15,9 @@ COMMENT ON TABLE gpucredit_registry.lineage_turn IS
 'One row, which whoever adds an edge between existing versions locks';
 
 /*
- * All versions below or above one, level by level, each once with its least
- * depth.  Numbers of versions are unique over organisations, so the walk
- * compares nothing else.
+ * Returns all versions below or above one, level by level, each once with its
+ * smallest depth. Numbers of versions are unique across organisations, so the
+ * search compares only these.
  */
 CREATE FUNCTION gpucredit_registry.related(version bigint, down boolean)
 RETURNS TABLE (related bigint, depth integer)
@@ -65,7 +66,7 @@ BEGIN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', lineage.version,
 			left(lineage.org, 64)));
 	END IF;
-	/* most have one kind, which is found without sorting */
+	/* Most have a single kind, which is determined without sorting. */
 	RETURN QUERY
 	SELECT v.org, m.name, v.version, v.oid, r.depth,
 		(SELECT CASE WHEN min(e.kind) = max(e.kind) THEN min(e.kind)
@@ -109,8 +110,9 @@ COMMENT ON FUNCTION gpucredit_registry.ancestors(text, bigint) IS
 Result: as descendants. Errors: UC501 no such version.';
 
 /*
- * The parent is locked against a quarantine, which either sees the edge or is
- * seen here: then the child is made in quarantine.
+ * Adds an edge. The parent is locked against a concurrent quarantine, which
+ * either sees the edge, or is visible here; in that case the child is put into
+ * quarantine, too.
  */
 CREATE FUNCTION gpucredit_registry.add_edge(org text, child bigint, parent_org text,
 	parent bigint, kind text, fresh boolean) RETURNS void
@@ -160,10 +162,41 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.add_edge(text, bigint, text, bigint, text, boolean) IS
 'Internal: a version was made from another; fresh: it is being committed. Errors: UC501, UC505, 22023.';
 
+/* Tells the owners of repositories, once for each, which versions nobody may read. */
+CREATE FUNCTION gpucredit_registry.publish_quarantine(versions bigint[], reason text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	q record;
+BEGIN
+	FOR q IN
+		SELECT m.org, m.account, m.model, m.name, v.first, v.n
+		FROM (SELECT o.org, o.model, min(o.version) AS first, count(*) AS n
+			FROM gpucredit_registry.version o
+			WHERE o.version = ANY (publish_quarantine.versions)
+			GROUP BY o.org, o.model) v
+			JOIN gpucredit_registry.model m USING (org, model)
+		ORDER BY m.org, v.first
+	LOOP
+		PERFORM gpucredit_registry.raise_alert(q.org, q.account, 'quarantine', q.first::text,
+			jsonb_build_object('model', q.model, 'name', q.name, 'version', q.first,
+				'versions', q.n, 'reason', publish_quarantine.reason));
+		PERFORM gpucredit_registry.publish_model('quarantined', q.org, q.model,
+			jsonb_build_object('version', q.first, 'versions', q.n,
+				'reason', publish_quarantine.reason));
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.publish_quarantine(bigint[], text) IS
+'Internal: alerts the owners that versions were put into quarantine, and publishes it.';
+
 /*
- * Each version is locked against children that are made meanwhile, and then
- * its children are read again.  So this needs statements that see what others
- * committed.  A version that is being committed has no children.
+ * Puts a version and its descendants into quarantine. Each version is locked
+ * against children that are being added, and then its children are read again,
+ * so statements must see what others have committed. A version that is being
+ * committed has no children.
  */
 CREATE FUNCTION gpucredit_registry.set_quarantine(org text, version bigint, reason text)
 RETURNS bigint
@@ -174,8 +207,12 @@ DECLARE
 	r record;
 	n bigint := 0;
 	added bigint;
+	changed bigint[] := '{}';
 BEGIN
-	/* until no new children appear: one may be committed meanwhile */
+	/*
+	 * Repeat until no new children appear, as one may be committed in the
+	 * meantime.
+	 */
 	LOOP
 		added := 0;
 		FOR r IN
@@ -193,6 +230,7 @@ BEGIN
 			WHERE v.org = r.o AND v.version = r.v AND v.quarantined_at IS NULL;
 			IF FOUND THEN
 				added := added + 1;
+				changed := changed || r.v;
 				PERFORM gpucredit_registry.record(r.o, 'quarantine', NULL,
 					jsonb_build_object('version', r.v, 'reason', set_quarantine.reason));
 			END IF;
@@ -200,6 +238,7 @@ BEGIN
 		EXIT WHEN added = 0;
 		n := n + added;
 	END LOOP;
+	PERFORM gpucredit_registry.publish_quarantine(changed, set_quarantine.reason);
 	RETURN n;
 END
 $$;
@@ -221,7 +260,7 @@ DECLARE
 	p jsonb;
 	v gpucredit_registry.version;
 BEGIN
-	/* all of them in order, as a quarantine locks */
+	/* All of them are locked in order, as a quarantine does. */
 	PERFORM FROM gpucredit_registry.version o
 	WHERE o.version IN (SELECT e.parent FROM gpucredit_registry.edge e
 			WHERE e.child_org = add_parents.org AND e.child = add_parents.head
@@ -243,7 +282,10 @@ BEGIN
 		PERFORM gpucredit_registry.add_edge(add_parents.org, add_parents.version, v.org,
 			v.version, coalesce(p ->> 'kind', 'fine_tune'), true);
 	END LOOP;
-	/* a new version keeps the parents of the one before it, and its quarantine */
+	/*
+	 * A new version inherits the parents of the version before it, and its
+	 * quarantine.
+	 */
 	INSERT INTO gpucredit_registry.edge
 	SELECT e.parent_org, e.parent, add_parents.org, add_parents.version, e.kind
 	FROM gpucredit_registry.edge e
@@ -334,6 +376,10 @@ BEGIN
 		GET DIAGNOSTICS quarantined = ROW_COUNT;
 		PERFORM gpucredit_registry.record(quarantine.org, 'quarantine', NULL,
 			jsonb_build_object('version', quarantine.version, 'reason', quarantine.reason));
+		IF quarantine.quarantined > 0 THEN
+			PERFORM gpucredit_registry.publish_quarantine(ARRAY[quarantine.version],
+				quarantine.reason);
+		END IF;
 	END IF;
 	quarantine.blocked := gpucredit_registry.block_files(named, quarantine.files,
 		quarantine.reason);
@@ -393,6 +439,9 @@ BEGIN
 			release_quarantine.released := release_quarantine.released + 1;
 			PERFORM gpucredit_registry.record(r.o, 'release_quarantine', NULL,
 				jsonb_build_object('version', r.v, 'reason', release_quarantine.reason));
+			PERFORM gpucredit_registry.publish_model('released', v.org, v.model,
+				jsonb_build_object('version', v.version, 'oid', v.oid))
+			FROM gpucredit_registry.version v WHERE v.org = r.o AND v.version = r.v;
 		END IF;
 	END LOOP;
 	PERFORM gpucredit_registry.request_end(release_quarantine.org, release_quarantine.key,

@@ -1,8 +1,8 @@
 /*
  * 65_search.sql: tags, and search.
  *
- * A tag stands in the repository's row as "tag=value" too, where one index
- * finds several at once.
+ * A tag is also stored in the repository's row as "tag=value", so that one
+ * index finds several tags at once.
  */
 CREATE FUNCTION gpucredit_registry.set_words() RETURNS trigger
 LANGUAGE plpgsql
@@ -11,7 +11,10 @@ AS $$
 BEGIN
 	NEW.words := setweight(to_tsvector('simple', translate(NEW.name, '._-', '   ')), 'A')
 		|| to_tsvector('simple', left(coalesce(NEW.card, ''), 100000))
-		/* each end of the name: what a part of it begins, an index finds */
+		/*
+		 * every suffix of the name, so that an index finds any part of it by a
+		 * prefix search
+		 */
 		|| array_to_tsvector(ARRAY(SELECT substr(lower(NEW.name), n)
 			FROM generate_series(1, greatest(length(NEW.name) - 2, 1)) n));
 	NEW.fields := gpucredit_registry.card_fields(NEW.card);
@@ -38,7 +41,7 @@ BEGIN
 		PERFORM gpucredit_registry.refuse(format('tag "%s" is malformed', left(set_tag.tag, 64)),
 			'A tag has 1 to 63 small letters, digits, "_", ".", ":" or "-", its value 1 to 255 bytes.');
 	END IF;
-	/* changes of one repository's tags run one after the other */
+	/* Changes of one repository's tags wait for each other here. */
 	SELECT * INTO m FROM gpucredit_registry.model o
 	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
 	UPDATE gpucredit_registry.model o
@@ -72,9 +75,10 @@ COMMENT ON FUNCTION gpucredit_registry.sort_key(gpucredit_registry.model, text) 
 'Internal: what a repository is sorted by.';
 
 /*
- * The query itself filters what the caller may see, so that a page is full.
- * Each call is planned for its words and tags: an index finds rare ones; for
- * common ones the scan goes back over all repositories until the page is full.
+ * Searches repositories. The query itself filters by what the caller may see,
+ * so that a page is full. Each call is planned for its words and tags: an
+ * index finds rare ones; for common ones the scan reads repositories from the
+ * newest on until the page is full.
  */
 CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
@@ -115,7 +119,10 @@ BEGIN
 		AND m.deleted_at IS NULL
 		AND (m.visibility = 'public'
 			OR gpucredit_registry.permission_of(m.org, m.model, c) IS NOT NULL)
-	/* a key that is not asked for is a constant, which the plan leaves out */
+	/*
+	 * A sort key that was not requested is constant, and the planner removes
+	 * it.
+	 */
 	ORDER BY
 		CASE WHEN search.sort = 'name' AND search.ascending THEN m.name END,
 		CASE WHEN search.sort = 'name' AND NOT search.ascending THEN m.name END DESC,
@@ -149,7 +156,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.popular(timestamptz, integer) IS
 'Search: the public repositories that were downloaded most since a day.';
 
-/* How many bytes two versions have in common, by their chunks. */
+/* Returns how many bytes two versions have in common, by their chunks. */
 CREATE FUNCTION gpucredit_registry.overlap(org text, a bigint, b bigint,
 	OUT shared_bytes bigint, OUT share numeric)
 LANGUAGE plpgsql STABLE SECURITY DEFINER

@@ -1,5 +1,5 @@
 /*
- * 66_score.sql: results of evaluations, by version.
+ * 66_score.sql: evaluation results of versions.
  */
 CREATE TABLE gpucredit_registry.score (
 	org text COLLATE "C" NOT NULL,
@@ -10,7 +10,9 @@ CREATE TABLE gpucredit_registry.score (
 	detail jsonb,
 	set_by text NOT NULL,
 	set_at timestamptz NOT NULL,
-	measured boolean NOT NULL DEFAULT false,	/* by an evaluation run, not stated */
+	measured boolean NOT NULL DEFAULT false,	/* by an evaluation run;
+												 * otherwise stated by its
+												 * author */
 	CONSTRAINT score_pkey PRIMARY KEY (org, version, benchmark, metric),
 	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
 );
@@ -31,14 +33,14 @@ BEGIN
 				left(set_score_as.benchmark, 64), left(set_score_as.metric, 64)),
 			'A benchmark has 1 to 200, a metric 1 to 63 letters, digits, "_", ".", ":", "@" or "-", a benchmark "/" and spaces, too.');
 	END IF;
-	/* no NaN either, which is above every number */
+	/* This also refuses NaN, which is greater than every number. */
 	IF abs(set_score_as.score) > 1e15 OR scale(set_score_as.score) > 15
 		OR octet_length(set_score_as.detail::text) > 65536
 	THEN
 		PERFORM gpucredit_registry.refuse('a score is -10^15 to 10^15 with 15 decimals, its detail has 64 kB at most',
 			format('The score is %s.', left(set_score_as.score::text, 64)));
 	END IF;
-	/* another call may be measuring it now */
+	/* Another call may be storing a measured score now. */
 	PERFORM FROM gpucredit_registry.version o
 	WHERE o.org = (v).org AND o.version = (v).version FOR NO KEY UPDATE;
 	IF NOT set_score_as.measured AND EXISTS (SELECT FROM gpucredit_registry.score s
@@ -91,7 +93,10 @@ COMMENT ON FUNCTION gpucredit_registry.set_score(text, bigint, text, text, numer
 score: NULL: the score goes. detail: how it was measured, at most 64 kB.
 Errors: UC501 no such version; UC506 an evaluation run measured it; 22023.';
 
-/* Granted to nobody: only extensions that measure call it. */
+/*
+ * Stores a measured score. No role may call it; only extensions that measure
+ * do.
+ */
 CREATE FUNCTION gpucredit_registry.record_score(org text, version bigint, benchmark text,
 	metric text, score numeric, detail jsonb DEFAULT NULL) RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER

@@ -1,10 +1,10 @@
 /*
- * 67_evidence.sql: what a scanner can ask the database about a version.
+ * 67_evidence.sql: what a scanner can query about a version.
  *
- * The fingerprint of a version in quarantine is the chunks that its clean
- * parents do not have: so a clean base does not match what was made from it.
- * Only chunks in packs count, which hold weights; small files are alike in
- * many repositories.
+ * The fingerprint of a version in quarantine consists of the chunks that its
+ * parents outside quarantine do not have, so that a clean base model does not
+ * match what was made from it. Only chunks in packs count, which contain
+ * weights; small files are similar in many repositories.
  */
 CREATE FUNCTION gpucredit_registry.weight_chunks(org text, version bigint)
 RETURNS int8multirange
@@ -44,8 +44,9 @@ COMMENT ON FUNCTION gpucredit_registry.bytes_of(int8multirange) IS
 'Internal: how many bytes chunks have.';
 
 /*
- * The larger of two shares: of its bytes that are blocked, and of a fingerprint
- * that it has.  Only versions that have a chunk of it are looked at.
+ * Returns the larger of two shares of a version: the share of its bytes that
+ * are blocked, and the share of a fingerprint that it has. Only versions that
+ * have one of its chunks are compared.
  */
 CREATE FUNCTION gpucredit_registry.blocked_share(org text, version bigint)
 RETURNS numeric
@@ -95,7 +96,7 @@ BEGIN
 	FROM gpucredit_registry.file f JOIN gpucredit_registry.chunk k ON k.sha256 = f.object
 	WHERE f.org = v.org AND f.version = v.version AND f.path = 'README.md'
 		AND k.body IS NOT NULL;
-	/* a card begins with lines between two of "---" */
+	/* A card begins with metadata between two lines "---". */
 	stated_licenses := ARRAY(
 		SELECT DISTINCT lower(l.license)
 		FROM (SELECT m.license FROM gpucredit_registry.model m
@@ -107,7 +108,7 @@ BEGIN
 		WHERE l.license <> '');
 	allowed_licenses := (gpucredit_registry.scan_policy_of(v.org)).licenses;
 	blocked := gpucredit_registry.blocked_share(v.org, v.version);
-	/* adapters and quantized versions share no chunk with their parents */
+	/* Adapters and quantized versions share no chunk with their parents. */
 	unrelated_parents := (
 		SELECT coalesce(jsonb_agg(jsonb_build_object('org', e.parent_org, 'version', e.parent,
 			'kind', e.kind) ORDER BY e.parent_org, e.parent), '[]')

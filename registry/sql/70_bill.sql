@@ -1,13 +1,13 @@
 /*
  * 70_bill.sql: bills for storage and egress.
  *
- * A day (UTC) is billed once, when it is over: byte-hours stored and bytes
- * sent, times the prices, rounded once to a micro-credit.  A GB has 10^9
- * bytes, a month 720 hours.  The account of a repository pays.  Bytes that
- * several repositories of an organisation share are stored once, so accounts
- * divide what is stored in proportion to the sizes of their files.  An account
- * that cannot pay may not upload; from the seventh unpaid day on nobody reads
- * its files either.  Nothing is deleted.
+ * A day (UTC) is billed once, after it has ended: byte-hours stored and bytes
+ * sent, times the prices, rounded once to a micro-credit. A GB has 10^9 bytes,
+ * a month 720 hours. The account of a repository pays. Bytes that several
+ * repositories of an organisation share are stored once, so the cost of
+ * storage is divided among the accounts in proportion to the sizes of their
+ * files. An account that cannot pay may not upload; from the seventh unpaid
+ * day on, its files cannot be read either. Nothing is deleted.
  */
 CREATE TABLE gpucredit_registry.price (
 	item text PRIMARY KEY CHECK (item IN ('storage', 'cold', 'egress')),
@@ -78,9 +78,10 @@ COMMENT ON FUNCTION gpucredit_registry.in_debt(text, bigint) IS
 'Internal: has the account of a repository a bill that is unpaid for 7 days?';
 
 /*
- * The bytes of the files that each account had on a day; what several have counts
- * for each.  A repository that was deleted since counts with what it had, so
- * nobody leaves his part of the bill to others by a deletion before it is made.
+ * Returns the size of the files that each account had on a day; bytes that
+ * several accounts have count for each of them. A repository that was deleted
+ * since counts with its former size, so that nobody can shift costs to others
+ * by deleting files before the bill is made.
  */
 CREATE FUNCTION gpucredit_registry.account_bytes(org text, day date)
 RETURNS TABLE (account text, bytes numeric)
@@ -90,9 +91,9 @@ BEGIN ATOMIC
 	FROM (
 		SELECT k.account, b.size
 		FROM (SELECT m.account, f.object
-				FROM gpucredit_registry.file f
-					JOIN gpucredit_registry.version v USING (org, version)
-					JOIN gpucredit_registry.model m USING (org, model)
+				FROM gpucredit_registry.entry f
+					JOIN gpucredit_registry.version v ON v.org = f.org AND v.version = f.since
+					JOIN gpucredit_registry.model m ON m.org = v.org AND m.model = v.model
 				WHERE f.org = account_bytes.org
 					AND v.created_at < (account_bytes.day + 1)::timestamp AT TIME ZONE 'UTC'
 				UNION
@@ -114,9 +115,8 @@ COMMENT ON FUNCTION gpucredit_registry.account_bytes(text, date) IS
 'Internal: how many bytes the files of each account of an organisation had on a day (UTC).';
 
 /*
- * The share of the unique bytes of an organisation's objects that nobody read
- * for 90 days.
- * A chunk is as warm as the warmest object that has it.
+ * Returns the share of an organisation's unique bytes that nobody has read for
+ * 90 days. A chunk counts as read when any object that contains it was read.
  */
 CREATE FUNCTION gpucredit_registry.cold_share(org text, day date) RETURNS numeric
 LANGUAGE sql STABLE
@@ -160,7 +160,7 @@ BEGIN
 				SELECT b.account, b.bytes / sum(b.bytes) OVER () AS share, 0 AS sent
 				FROM gpucredit_registry.account_bytes(make_bills.org, make_bills.day) b
 				UNION ALL
-				/* where no account has files, the organisation pays */
+				/* If no account has files, the organisation pays. */
 				SELECT '', (NOT EXISTS (SELECT FROM
 					gpucredit_registry.account_bytes(make_bills.org, make_bills.day)))::integer, 0
 				UNION ALL
@@ -182,7 +182,10 @@ AS $$
 DECLARE
 	h record;
 BEGIN
-	/* a denial is stored under its key, so each try has its own; the capture has the bill's */
+	/*
+	 * A denial is stored under its idempotency key, so each attempt has its
+	 * own key; the capture has the key of the bill.
+	 */
 	SELECT * INTO h FROM gpucredit.hold((b).org, (b).account,
 		format('registry/hold/%s/%s', (b).day, gen_random_uuid()), (b).amount, '1 hour');
 	IF h.status = 'denied' THEN
@@ -214,7 +217,7 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('a day is billed when it is over',
 			format('It is %s now (UTC).', gpucredit.now() AT TIME ZONE 'UTC'));
 	END IF;
-	/* bring usage up to now, so that the day's row is complete */
+	/* Update the usage up to now, so that the day's row is complete. */
 	PERFORM gpucredit_registry.change_usage(bill.org, 0);
 	IF NOT EXISTS (SELECT FROM gpucredit_registry.bill o
 		WHERE o.org = bill.org AND o.day = bill.day)
@@ -232,6 +235,13 @@ BEGIN
 		IF b.paid_at IS NULL THEN
 			refusal := gpucredit_registry.pay_bill(b);
 			bill.reason := coalesce(bill.reason, refusal);
+			IF refusal IS NOT NULL AND gpucredit_registry.raise_alert(b.org, b.account,
+				'unpaid', concat_ws(' ', b.day, nullif(b.account, '')), jsonb_build_object(
+					'day', b.day, 'amount', b.amount::text, 'reason', refusal))
+			THEN
+				PERFORM gpucredit_registry.publish('registry.unpaid', b.org, b.account,
+					jsonb_build_object('day', b.day, 'amount', b.amount::text, 'reason', refusal));
+			END IF;
 		END IF;
 	END LOOP;
 	IF bill.reason IS NOT NULL THEN

@@ -1,9 +1,9 @@
 /*
  * 80_collect.sql: garbage collection.
  *
- * collect() locks candidates first, then checks them again in a statement of
- * its own, which sees what others began to use before the lock.  So it refuses
- * to run if statements share one snapshot.
+ * collect() locks candidates first, then checks them again in a separate
+ * statement, which sees what others began to use before the lock. So it
+ * refuses to run if all statements share one snapshot.
  */
 CREATE FUNCTION gpucredit_registry.collect(max integer DEFAULT 1000)
 RETURNS TABLE (task text, affected bigint)
@@ -20,7 +20,10 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('max is 1 to 1,000,000', format('It is %s.', collect.max));
 	END IF;
 
-	/* it locks rows of many organisations: one collect() at a time */
+	/*
+	 * It locks rows of many organisations, so only one collect() runs at a
+	 * time.
+	 */
 	IF NOT gpucredit_internal.lock_name('gpucredit_registry.collect', wait => false) THEN
 		RETURN;
 	END IF;
@@ -34,28 +37,32 @@ BEGIN
 		PERFORM gpucredit_registry.drop_upload(r.org, r.upload);
 		affected := affected + 1;
 	END LOOP;
-	DELETE FROM gpucredit_registry.download d
+	DELETE FROM gpucredit_registry.sending d
 	WHERE d.opened_at < instant - interval '1 day';
 	DELETE FROM gpucredit_registry.sender s
 	WHERE s.sent_at < instant - interval '1 day';
 	RETURN NEXT;
 
-	/* what was sent and never committed */
+	task := 'versions';
+	affected := gpucredit_registry.apply_retentions(collect.max);
+	RETURN NEXT;
+
+	/* Objects that were sent and never committed. */
 	task := 'objects'; affected := 0;
 	FOR r IN
 		SELECT p.org, p.object FROM gpucredit_registry.possession p
 		WHERE p.since <= instant - interval '24 hours'
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.file f
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.entry f
 				WHERE f.org = p.org AND f.object = p.object)
 		LIMIT collect.max FOR UPDATE SKIP LOCKED
 	LOOP
-		/* an object is deleted with its last possession, before its chunks */
+		/* An object is deleted with its last possession, before its chunks. */
 		PERFORM FROM gpucredit_registry.object b
 		WHERE b.sha256 = r.object FOR UPDATE SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
 		DELETE FROM gpucredit_registry.possession p
 		WHERE p.org = r.org AND p.object = r.object
-			AND NOT EXISTS (SELECT FROM gpucredit_registry.file f
+			AND NOT EXISTS (SELECT FROM gpucredit_registry.entry f
 				WHERE f.org = p.org AND f.object = p.object);
 		CONTINUE WHEN NOT FOUND;
 		PERFORM gpucredit_registry.leave_chunks(r.org,
@@ -80,7 +87,7 @@ BEGIN
 	GET DIAGNOSTICS affected = ROW_COUNT;
 	RETURN NEXT;
 
-	/* the daemon still writes into young ones */
+	/* The daemon may still write into newer packs. */
 	task := 'packs';
 	SELECT array_agg(l.pack) INTO numbers
 	FROM (SELECT p.pack FROM gpucredit_registry.pack p
@@ -93,10 +100,14 @@ BEGIN
 		AND NOT EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.pack = p.pack);
 	GET DIAGNOSTICS affected = ROW_COUNT;
 	RETURN NEXT;
+
+	task := 'downloads';
+	affected := gpucredit_registry.forget_downloads(collect.max);
+	RETURN NEXT;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.collect(integer) IS
-'Upkeep: deletes what nobody uses: uploads of 24 hours, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks. Call it until nothing is affected.
+'Upkeep: deletes what nobody uses: uploads of 24 hours, versions that a retention removes, files that were sent and not committed within 24 hours, chunks without a user, packs without chunks, downloads past their retention. Call it until nothing is affected.
 max: how many of each. Result: what went; nothing where another collect() runs.
 Errors: 25001 above READ COMMITTED; 22023.';
 
@@ -150,7 +161,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.stored_chunks(bigint) IS
 'Daemon: the next 10,000 chunks that are in packs, after one; for verify.';
 
-/* Packs that nobody writes any more, and how much of each is used. */
+/*
+ * Returns the packs that are not written any more, and how many bytes of each
+ * are used.
+ */
 CREATE FUNCTION gpucredit_registry.aged_packs()
 RETURNS TABLE (pack bigint, live_bytes bigint)
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -175,7 +189,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.chunks_in(bigint) IS
 'Daemon: the chunks of a pack that are used, and where they are.';
 
-/* Readers continue in the old pack, which stays for its grace. */
+/*
+ * Moves a chunk to another pack. Readers continue in the old pack, which is
+ * kept for the grace period.
+ */
 CREATE FUNCTION gpucredit_registry.move_chunk(chunk bigint, from_pack bigint,
 	to_pack bigint, first_byte integer) RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,9 +1,10 @@
 /*
- * 85_url.sql: URLs, signatures, ranges and answers.
+ * 85_url.sql: URLs, signatures, ranges and HTTP answers.
  */
 
 /*
- * The keys of signed URLs. Whoever has a signed URL may use it until it expires.
+ * The keys of signed URLs. Anybody who has a signed URL may use it until it
+ * expires.
  */
 CREATE TABLE gpucredit_registry.url_key (
 	url_key integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -14,8 +15,8 @@ COMMENT ON TABLE gpucredit_registry.url_key IS
 'Keys that sign upload and download URLs; the last one signs, all of an hour verify';
 
 /*
- * The bodies of this function and the next are parsed when they are created, so
- * that they call the functions of pgcrypto in whichever schema that is.
+ * The bodies of this function and the next are parsed when they are created,
+ * so that they call pgcrypto's functions whatever schema these are in.
  */
 CREATE FUNCTION gpucredit_registry.new_url_key() RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -36,7 +37,7 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.hmac(gpucredit_registry.url_key, text) IS
 'Internal: HMAC-SHA256 of a message, in hex.';
 
-/* A URL that anybody who has it may use, for a while, with one method. */
+/* Returns a URL that anybody may use for a limited time, with one method. */
 CREATE FUNCTION gpucredit_registry.sign(base text, method text, path text,
 	life interval DEFAULT '1 hour') RETURNS text
 LANGUAGE plpgsql VOLATILE
@@ -112,7 +113,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.query_of(text) IS
 'Internal: a query string as an object; the values of a repeated name are separated by commas.';
 
-/* "Bearer TOKEN", or "Basic" with the token for a password, as git sends it. */
+/*
+ * Returns the token of "Bearer TOKEN", or of "Basic" with the token as the
+ * password, as git sends it.
+ */
 CREATE FUNCTION gpucredit_registry.token_of(authorization text) RETURNS text
 LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
@@ -131,8 +135,9 @@ COMMENT ON FUNCTION gpucredit_registry.token_of(text) IS
 'Internal: the token of an Authorization header.';
 
 /*
- * The first and last byte of a Range header for so many bytes; all of them
- * without one, or with what is no single range; NULL where it has none of them.
+ * Returns the first and last byte that a Range header selects from "size"
+ * bytes. Without a header, or if it is not a single range, all bytes are
+ * selected; the result is NULL if it selects none.
  */
 CREATE FUNCTION gpucredit_registry.range_of(range text, size bigint,
 	OUT first bigint, OUT last bigint, OUT partial boolean)
@@ -170,7 +175,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.range_of(text, bigint) IS
 'Internal: which bytes a Range header asks for.';
 
-/* An answer, as the daemon sends it. */
+/* An answer, in the form in which the daemon sends it. */
 CREATE TYPE gpucredit_registry.http_response AS (
 	status integer,
 	headers jsonb,
@@ -202,6 +207,25 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_registry.error_response(integer, text, text) IS
 'Internal: a refusal, in JSON.';
+
+/*
+ * Ends a request that was denied for a reason of which the owner learns. http()
+ * reports it after it has rolled back what the request wrote.
+ */
+CREATE FUNCTION gpucredit_registry.deny_request(status integer, org text, account text,
+	reason text) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RAISE EXCEPTION '%', deny_request.reason
+		USING ERRCODE = 'UC508', DETAIL = deny_request.status::text,
+		HINT = 'Ask the owner of the repository.',
+		SCHEMA = deny_request.org, TABLE = deny_request.account, COLUMN = deny_request.reason;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.deny_request(integer, text, text, text) IS
+'Internal: ends a request that an owner''s quota, credit or account denies.';
 
 CREATE FUNCTION gpucredit_registry.refuse_request(status integer, message text,
 	hint text) RETURNS void

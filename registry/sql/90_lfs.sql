@@ -1,9 +1,9 @@
 /*
- * 90_lfs.sql: git-lfs' batch API: basic, tus, and multipart, as the Hub's
- * clients know it.
+ * 90_lfs.sql: the batch API of git-lfs, with the transfers basic, tus, and
+ * multipart as the Hub's clients use it.
  *
- * A request's context is one object: method, path, query, headers, body,
- * base (the URL before the path) and caller.
+ * A request's context is one composite value: method, path, query, headers,
+ * body, base (the URL before the path) and caller.
  */
 CREATE TYPE gpucredit_registry.http_request AS (
 	method text,
@@ -29,7 +29,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.body_of(gpucredit_registry.http_request) IS
 'Internal: the body of a request, which is JSON.';
 
-/* What a client must do to get or send one object, or why it cannot. */
+/*
+ * Returns the actions by which a client gets or sends one object, or an error.
+ */
 CREATE FUNCTION gpucredit_registry.lfs_object(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, transfer text, upload boolean, o jsonb) RETURNS jsonb
 LANGUAGE plpgsql VOLATILE
@@ -63,7 +65,9 @@ BEGIN
 			RETURN answer || jsonb_build_object('error', jsonb_build_object('code', 403,
 				'message', refusal));
 		END IF;
-		/* the URL names the owner: its reader sends no token */
+		/*
+		 * The URL names the reader, because the client sends no token with it.
+		 */
 		path := concat_ws('/', format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid'),
 			gpucredit_registry.url_encode(gpucredit_registry.caller_name((r).caller)));
 		RETURN answer || jsonb_build_object('actions', jsonb_build_object('download',
@@ -133,7 +137,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_batch(gpucredit_registry.http_request, text, text, text) IS
 'Internal: POST REPOSITORY.git/info/lfs/objects/batch.';
 
-/* Bytes of a part, to a signed URL: the daemon receives them. */
+/* Answers a PUT of a part to a signed URL: the daemon receives the bytes. */
 CREATE FUNCTION gpucredit_registry.lfs_put(r gpucredit_registry.http_request,
 	org text, upload bigint, part integer) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -152,8 +156,9 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_put(gpucredit_registry.http_request, 
 'Internal: PUT of a part.';
 
 /*
- * tus (1.0.0): HEAD returns how much is stored, PATCH continues at that byte.
- * The digest of the whole is known only once all of it is read again.
+ * Implements tus (1.0.0): HEAD returns how much is stored, PATCH continues at
+ * that byte. The digest of the whole is known only once all bytes have been
+ * read again.
  */
 CREATE FUNCTION gpucredit_registry.lfs_tus(r gpucredit_registry.http_request,
 	org text, upload bigint) RETURNS gpucredit_registry.http_response
@@ -184,7 +189,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_tus(gpucredit_registry.http_request, text, bigint) IS
 'Internal: HEAD and PATCH of an upload.';
 
-/* All parts are there: the daemon reads them again, for the digest. */
+/*
+ * Completes an upload whose parts are all stored: the daemon reads them again
+ * to compute the digest.
+ */
 CREATE FUNCTION gpucredit_registry.lfs_complete(r gpucredit_registry.http_request,
 	org text, upload bigint) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -205,10 +213,10 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_complete(gpucredit_registry.http_requ
 'Internal: POST after all parts.';
 
 /*
- * Bytes of an object, all or a range; the daemon sends them and then reports
- * how many it sent.  A proxy asks first whether a client may have them ("check"
- * and the method): that counts them as sent, so the bytes that it then fetches
- * for its cache ("fetch") do not count.
+ * Answers with the bytes of an object, all or a range; the daemon sends them
+ * and then reports how many it sent. A proxy first asks whether a client may
+ * have them ("check" and the method). That counts them as sent, so the bytes
+ * that it then fetches for its cache ("fetch") do not count.
  */
 CREATE FUNCTION gpucredit_registry.send_object(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, version bigint, object bytea, size bigint,
@@ -219,8 +227,6 @@ AS $$
 DECLARE
 	wanted record;
 	etag text := format('"%s"', encode(object, 'hex'));
-	named text := CASE WHEN (r).caller IS NOT NULL
-		THEN gpucredit_registry.caller_name((r).caller) END;
 	action text := coalesce((r).headers ->> 'x-registry-proxy', '');
 	d record;
 BEGIN
@@ -234,7 +240,9 @@ BEGIN
 	ELSIF (r).headers ->> 'if-none-match' IN (etag, '*') THEN
 		RETURN (304, headers, NULL, NULL)::gpucredit_registry.http_response;
 	END IF;
-	/* clients ask for the first byte to learn the size, also of an empty file */
+	/*
+	 * Clients request the first byte to learn the size, even of an empty file.
+	 */
 	IF size = 0 AND (r).headers ->> 'range' ~ '^bytes=0-' THEN
 		r.headers := (r).headers - 'range';
 		headers := headers || '{"Content-Range": "bytes */0"}';
@@ -261,11 +269,11 @@ BEGIN
 				gpucredit_registry.send_plan(object, wanted.first, wanted.last))
 			)::gpucredit_registry.http_response;
 	END IF;
-	d := gpucredit_registry.open_read((m).org, version, (m).model, object, named,
-		wanted.last - wanted.first + 1);
+	d := gpucredit_registry.open_read((m).org, version, (m).model, object,
+		(r).caller, (r).headers ->> 'client-address', wanted.last - wanted.first + 1);
 	IF d.reason IS NOT NULL THEN
-		PERFORM gpucredit_registry.refuse_request(CASE d.reason WHEN 'egress_quota' THEN 429
-			ELSE 402 END, d.reason, 'Ask the owner of the repository.');
+		PERFORM gpucredit_registry.deny_request(CASE d.reason WHEN 'egress_quota' THEN 429
+			ELSE 402 END, (m).org, (m).account, d.reason);
 	ELSIF starts_with(action, 'check ') THEN
 		PERFORM gpucredit_registry.close_download((m).org, d.download,
 			wanted.last - wanted.first + 1);
@@ -297,7 +305,7 @@ BEGIN
 	SELECT o.* INTO b FROM gpucredit_registry.possession p
 		JOIN gpucredit_registry.object o ON o.sha256 = p.object
 	WHERE p.org = lfs_get.org AND p.object = decode(lfs_get.oid, 'hex');
-	/* the right to read may have ended since the URL was signed */
+	/* The right to read may have ended since the URL was signed. */
 	IF b.sha256 IS NULL
 		OR gpucredit_registry.permission_of(m.org, m.model, r.caller) IS NULL
 		OR NOT EXISTS (SELECT FROM gpucredit_registry.file f
@@ -316,8 +324,8 @@ COMMENT ON FUNCTION gpucredit_registry.lfs_get(gpucredit_registry.http_request, 
 'Internal: GET of an object, by a signed URL, which names who asked for it.';
 
 /*
- * A scanner reads what it claimed: nobody pays, and quarantine does not stop
- * it.
+ * Answers a scanner's read of what it has claimed. Nobody pays for it, and
+ * quarantine does not prevent it.
  */
 CREATE FUNCTION gpucredit_registry.scan_get(r gpucredit_registry.http_request,
 	org text, version bigint, oid text) RETURNS gpucredit_registry.http_response

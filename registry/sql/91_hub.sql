@@ -34,8 +34,9 @@ COMMENT ON FUNCTION gpucredit_registry.hub_whoami(gpucredit_registry.http_reques
 'Internal: GET /api/whoami-v2.';
 
 /*
- * All who come by HTTP call as the daemon. So that they do not meet each other's
- * keys, nor the daemon's own, a key has its caller's account in it.
+ * Returns the idempotency key of a request. All HTTP requests call the
+ * database as the daemon. A key therefore contains its caller's account, so
+ * that it cannot collide with those of other callers or of the daemon itself.
  */
 CREATE FUNCTION gpucredit_registry.http_key(r gpucredit_registry.http_request)
 RETURNS text
@@ -50,7 +51,9 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.http_key(gpucredit_registry.http_request) IS
 'Internal: the key of a request: its header Idempotency-Key, of its caller''s account alone; without the header a random one.';
 
-/* A commit that is denied answers with an error, and leaves nothing. */
+/*
+ * Makes a commit. A denied commit raises an error, so that nothing is stored.
+ */
 CREATE FUNCTION gpucredit_registry.commit_or_refuse(m gpucredit_registry.model, ref text,
 	operations jsonb, key text, parent text, parents jsonb,
 	caller gpucredit_registry.caller, author text, title text, description text)
@@ -63,9 +66,9 @@ DECLARE
 		operations, key, parent, parents, caller, author, title, description);
 BEGIN
 	IF c.status = 'denied' THEN
-		PERFORM gpucredit_registry.refuse_request(
-			CASE c.reason WHEN 'insufficient_credits' THEN 402 ELSE 403 END, c.reason,
-			'Ask the owner of the repository.');
+		PERFORM gpucredit_registry.deny_request(
+			CASE c.reason WHEN 'insufficient_credits' THEN 402 ELSE 403 END,
+			(m).org, (m).account, c.reason);
 	END IF;
 	RETURN c;
 END
@@ -73,7 +76,9 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.commit_or_refuse(gpucredit_registry.model, text, jsonb, text, text, jsonb, gpucredit_registry.caller, text, text, text) IS
 'Internal: commits on behalf of an HTTP client, or refuses the request (402, 403).';
 
-/* Only an organisation's own accounts make repositories in it. */
+/*
+ * Creates a repository, which only accounts of the organisation itself may do.
+ */
 CREATE FUNCTION gpucredit_registry.hub_create(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -174,7 +179,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_info(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: GET /api/models/ORG/NAME and .../revision/REV.';
 
-/* Files and folders of a version below a folder, as the Hub lists them. */
+/*
+ * Returns the files and folders of a version below a folder, as the Hub lists
+ * them.
+ */
 CREATE FUNCTION gpucredit_registry.hub_entries(m gpucredit_registry.model,
 	v gpucredit_registry.version, folder text, recursive boolean)
 RETURNS TABLE (path text, entry jsonb)
@@ -275,7 +283,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_paths(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: POST .../paths-info/REV.';
 
-/* Text up to 1 MiB is sent with the commit; other files are uploaded. */
+/*
+ * Tells the client how to send each file: text up to 1 MiB is sent with the
+ * commit; all other files are uploaded.
+ */
 CREATE FUNCTION gpucredit_registry.hub_preupload(r gpucredit_registry.http_request,
 	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql STABLE
@@ -305,7 +316,7 @@ LANGUAGE plpgsql IMMUTABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	/* the sample may end inside a character */
+	/* The sample may end inside a character. */
 	RETURN encode(decode(sample, 'base64'), 'escape') !~ '\\000';
 EXCEPTION WHEN invalid_parameter_value THEN
 	RETURN false;
@@ -314,7 +325,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.has_no_zero_byte(text) IS
 'Internal: has a file''s beginning, in base64, no zero byte?';
 
-/* One JSON object a line: a header, then files. */
+/* Makes a commit from lines of JSON objects: a header, then files. */
 CREATE FUNCTION gpucredit_registry.hub_commit(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -428,6 +439,8 @@ BEGIN
 	PERFORM gpucredit_registry.record((m).org, 'delete_ref',
 		gpucredit_registry.caller_name((r).caller),
 		jsonb_build_object('model', (m).model, 'ref', delete_ref.name));
+	PERFORM gpucredit_registry.publish_model('ref_deleted', (m).org, (m).model,
+		jsonb_build_object('ref', delete_ref.name));
 	RETURN gpucredit_registry.json_response('{}');
 END
 $$;
@@ -454,6 +467,8 @@ BEGIN
 	PERFORM gpucredit_registry.record((m).org, 'set_ref',
 		gpucredit_registry.caller_name((r).caller), jsonb_build_object('model', (m).model,
 			'ref', make_ref.name, 'version', v.version, 'tag', make_ref.tag));
+	PERFORM gpucredit_registry.publish_model('ref_moved', (m).org, (m).model,
+		jsonb_build_object('ref', make_ref.name, 'version', v.version));
 	RETURN gpucredit_registry.json_response('{}', 201);
 END
 $$;
@@ -498,7 +513,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_branch(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: POST and DELETE .../branch/NAME.';
 
-/* POST .../tag/REVISION with {"tag": NAME}, DELETE .../tag/NAME. */
+/*
+ * Implements POST .../tag/REVISION with {"tag": NAME}, and DELETE
+ * .../tag/NAME.
+ */
 CREATE FUNCTION gpucredit_registry.hub_tag(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, word text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -521,7 +539,37 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_tag(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: POST and DELETE .../tag/WORD.';
 
-/* PUT .../settings: whether a repository is private. */
+/*
+ * Implements POST .../alias/NAME with {"revision"}, main by default, and DELETE
+ * .../alias/NAME.
+ */
+CREATE FUNCTION gpucredit_registry.hub_alias(r gpucredit_registry.http_request,
+	m gpucredit_registry.model, name text) RETURNS gpucredit_registry.http_response
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	author text := gpucredit_registry.caller_name((r).caller);
+	v gpucredit_registry.version;
+BEGIN
+	IF (r).method = 'DELETE' THEN
+		IF NOT gpucredit_registry.remove_alias(m, name, author) THEN
+			PERFORM gpucredit_registry.no_revision(m, '@' || name);
+		END IF;
+		RETURN gpucredit_registry.json_response('{}');
+	END IF;
+	v := gpucredit_registry.require_version(m, coalesce(
+		CASE WHEN octet_length((r).body) > 0 THEN gpucredit_registry.body_of(r) ->> 'revision' END,
+		'main'));
+	PERFORM gpucredit_registry.put_alias(m, name, v.version, author);
+	RETURN gpucredit_registry.json_response(jsonb_build_object('alias', name, 'version', v.version,
+		'oid', v.oid));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.hub_alias(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
+'Internal: POST and DELETE .../alias/NAME.';
+
+/* Implements PUT .../settings, which sets whether a repository is private. */
 CREATE FUNCTION gpucredit_registry.hub_settings(r gpucredit_registry.http_request,
 	m gpucredit_registry.model) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -555,7 +603,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_settings(gpucredit_registry.http_request, gpucredit_registry.model) IS
 'Internal: PUT .../settings.';
 
-/* POST /api/repos/move: another name in the same organisation. */
+/*
+ * Implements POST /api/repos/move, which changes the name within the same
+ * organisation.
+ */
 CREATE FUNCTION gpucredit_registry.hub_move(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -591,7 +642,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_move(gpucredit_registry.http_request) IS
 'Internal: POST /api/repos/move.';
 
-/* The Hub has no endpoint for scores; this is the registry's own. */
+/*
+ * Returns the scores of a version. The Hub has no endpoint for scores; this
+ * one is the registry's own.
+ */
 CREATE FUNCTION gpucredit_registry.hub_scores(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -626,7 +680,8 @@ BEGIN ATOMIC
 		ORDER BY o.ref), '[]')
 	FROM gpucredit_registry.ref o
 		JOIN gpucredit_registry.version v USING (org, version)
-	WHERE o.org = (m).org AND o.model = (m).model AND o.tag = ref_list.tags;
+	WHERE o.org = (m).org AND o.model = (m).model AND o.tag = ref_list.tags
+		AND NOT starts_with(o.ref, '@');
 END;
 COMMENT ON FUNCTION gpucredit_registry.ref_list(gpucredit_registry.model, boolean) IS
 'Internal: the branches or the tags of a repository.';
@@ -636,7 +691,11 @@ CREATE FUNCTION gpucredit_registry.hub_refs(r gpucredit_registry.http_request,
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT gpucredit_registry.json_response(jsonb_build_object('converts', '[]'::jsonb,
-		'tags', t.list, 'branches', b.list))
+		'tags', t.list, 'branches', b.list, 'aliases',
+		(SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.ref, 'targetCommit', v.oid)
+				ORDER BY a.ref), '[]')
+			FROM gpucredit_registry.ref a JOIN gpucredit_registry.version v USING (org, version)
+			WHERE a.org = (m).org AND a.model = (m).model AND starts_with(a.ref, '@'))))
 	FROM gpucredit_registry.ref_list(m, true) AS t (list),
 		gpucredit_registry.ref_list(m, false) AS b (list);
 END;
@@ -665,7 +724,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.hub_resolve(gpucredit_registry.http_request, gpucredit_registry.model, text, text) IS
 'Internal: GET and HEAD REPOSITORY/resolve/REV/PATH.';
 
-/* A query string of these values. */
+/* Builds a query string of these values. */
 CREATE FUNCTION gpucredit_registry.query_string(query jsonb) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -676,7 +735,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.query_string(jsonb) IS
 'Internal: a query string of an object.';
 
-/* What a search filters by: words of the query that name facets, and tags. */
+/*
+ * Returns the filters of a search: words of the query that name facets, and
+ * tags.
+ */
 CREATE FUNCTION gpucredit_registry.search_filters(query jsonb, OUT facets text[],
 	OUT tags jsonb)
 LANGUAGE sql IMMUTABLE
@@ -693,7 +755,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.search_filters(jsonb) IS
 'Internal: the facets and the tags that a query string asks for.';
 
-/* By words, tags and facets, sorted; the next page is linked. */
+/*
+ * Searches by words, tags and facets, sorted. The answer contains a link to
+ * the next page.
+ */
 CREATE FUNCTION gpucredit_registry.hub_search(r gpucredit_registry.http_request,
 	kind text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql STABLE

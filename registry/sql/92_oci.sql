@@ -1,15 +1,15 @@
 /*
  * 92_oci.sql: the OCI distribution API (v2), for images and artifacts.
  *
- * An image repository is a repository of kind "image", ORG/NAME.  A manifest
- * is a version: its files are manifest.json and the blobs that it names, its
- * title is its media type, and the ref sha256/HEX names it beside its tags.
- * So rights, lineage, scans, quarantine, quotas and collection are as for all
- * versions.
+ * An image repository is a repository of kind "image", ORG/NAME. A manifest is
+ * a version: its files are manifest.json and the blobs that it names, its
+ * title is its media type, and the ref sha256/HEX names it in addition to its
+ * tags. So rights, lineage, scans, quarantine, quotas and garbage collection
+ * work as for all versions.
  *
  * A blob is in a repository if it was sent or mounted to it, or if one of its
- * manifests names it.  To mount a blob the caller must be able to read it
- * where it is.
+ * manifests names it. To mount a blob, the caller must be able to read it in
+ * its repository.
  */
 CREATE FUNCTION gpucredit_registry.oci_digest(word text) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE
@@ -61,7 +61,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.oci_error(gpucredit_registry.http_request, integer, text) IS
 'Internal: a refusal, as OCI clients read it.';
 
-/* A client that sends a name and a token of the registry gets that token. */
+/*
+ * Returns a token to a client that sends a name and a token of the registry:
+ * it is that token.
+ */
 CREATE FUNCTION gpucredit_registry.oci_token(r gpucredit_registry.http_request)
 RETURNS gpucredit_registry.http_response
 LANGUAGE sql STABLE
@@ -87,7 +90,10 @@ END;
 COMMENT ON FUNCTION gpucredit_registry.oci_has(gpucredit_registry.model, bytea) IS
 'Internal: is a blob in a repository?';
 
-/* A blob of a repository that a caller, who may read the repository, may read. */
+/*
+ * Returns a blob of a repository, if a caller who may read the repository may
+ * read the blob.
+ */
 CREATE FUNCTION gpucredit_registry.oci_readable(m gpucredit_registry.model,
 	object bytea, caller gpucredit_registry.caller) RETURNS gpucredit_registry.object
 LANGUAGE plpgsql STABLE
@@ -98,7 +104,7 @@ DECLARE
 	seen record;
 BEGIN
 	seen := gpucredit_registry.object_refusal(m, oci_readable.object, oci_readable.caller);
-	/* only its sender sees a blob that no manifest names yet */
+	/* Only its sender can see a blob that no manifest names yet. */
 	IF gpucredit_registry.oci_has(m, oci_readable.object) AND ((seen.v).model = (m).model
 		OR coalesce(gpucredit_registry.permission_of((m).org, (m).model, oci_readable.caller),
 			'read') <> 'read')
@@ -148,7 +154,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_blob(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: GET, HEAD and DELETE of .../blobs/DIGEST.';
 
-/* Mounts a blob of another repository in this one, if the caller may read it there. */
+/*
+ * Mounts a blob of another repository in this one, if the caller may read it
+ * there.
+ */
 CREATE FUNCTION gpucredit_registry.oci_mount(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, digest text, source text) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -156,6 +165,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	b gpucredit_registry.object;
+	fresh bytea[];
 	reason text;
 BEGIN
 	BEGIN
@@ -164,16 +174,15 @@ BEGIN
 				(r).caller, 'read'),
 			gpucredit_registry.oci_digest(digest), (r).caller);
 	EXCEPTION WHEN SQLSTATE 'UC501' OR SQLSTATE 'UC504' THEN
-		RETURN false;			/* then the client must send its bytes */
+		RETURN false;			/* the client must then send the bytes */
 	END;
+	fresh := gpucredit_registry.hold_objects((m).org, ARRAY[b.sha256]);
 	PERFORM gpucredit_registry.lock_usage((m).org);
-	reason := gpucredit_registry.upload_denial(m, CASE WHEN EXISTS (
-			SELECT FROM gpucredit_registry.possession p
-			WHERE p.org = (m).org AND p.object = b.sha256) THEN 0 ELSE b.size END);
+	reason := gpucredit_registry.upload_denial(m, CASE fresh WHEN '{}' THEN 0 ELSE b.size END);
 	IF reason IS NOT NULL THEN
 		PERFORM gpucredit_registry.refuse_request(403, reason, 'Ask the owner of the repository.');
 	END IF;
-	PERFORM gpucredit_registry.possess((m).org, b.sha256);
+	PERFORM gpucredit_registry.use_objects((m).org, fresh);
 	INSERT INTO gpucredit_registry.blob VALUES ((m).org, (m).model, b.sha256)
 	ON CONFLICT DO NOTHING;
 	RETURN true;
@@ -220,8 +229,8 @@ COMMENT ON FUNCTION gpucredit_registry.oci_start(gpucredit_registry.http_request
 'Internal: POST .../blobs/uploads/.';
 
 /*
- * Bytes of an upload come by PATCH, in any number of requests, and by the PUT
- * that ends it and names its digest.
+ * Handles an upload. Its bytes arrive by PATCH, in any number of requests, and
+ * by the PUT that ends it and names its digest.
  */
 CREATE FUNCTION gpucredit_registry.oci_upload(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, upload bigint) RETURNS gpucredit_registry.http_response
@@ -269,7 +278,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_upload(gpucredit_registry.http_request, gpucredit_registry.model, bigint) IS
 'Internal: GET, PATCH, PUT and DELETE of .../blobs/uploads/UPLOAD.';
 
-/* The digests that a manifest names: blobs, and other manifests. */
+/* Returns the digests that a manifest names: blobs, and other manifests. */
 CREATE FUNCTION gpucredit_registry.oci_named(manifest jsonb,
 	OUT blobs text[], OUT manifests text[])
 LANGUAGE plpgsql IMMUTABLE
@@ -357,7 +366,7 @@ BEGIN
 	END IF;
 	IF tag IS NOT NULL THEN
 		PERFORM gpucredit_registry.check_ref(tag);
-		PERFORM gpucredit_registry.check_movable(m, tag);
+		PERFORM gpucredit_registry.check_movable(m, tag, v.version);
 		PERFORM gpucredit_registry.put_ref(m, tag, v.version,
 			gpucredit_registry.caller_name((r).caller));
 	END IF;
@@ -369,7 +378,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_put_manifest(gpucredit_registry.http_request, gpucredit_registry.model, text) IS
 'Internal: PUT .../manifests/REFERENCE.';
 
-/* A digest deletes the manifest with all its tags, a tag only the tag. */
+/*
+ * Deletes a manifest. A digest deletes the manifest with all its tags, a tag
+ * deletes only the tag.
+ */
 CREATE FUNCTION gpucredit_registry.oci_delete_manifest(r gpucredit_registry.http_request,
 	m gpucredit_registry.model, rev text) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
@@ -389,6 +401,16 @@ BEGIN
 	PERFORM gpucredit_registry.check_movable(m, f.ref) FROM gpucredit_registry.ref f
 	WHERE f.org = v.org AND f.model = v.model AND f.version = v.version
 		AND (rev LIKE 'sha256/%' OR f.ref = rev);
+	IF rev LIKE 'sha256/%' THEN
+		PERFORM gpucredit_registry.check_held(m, v.version);
+		IF EXISTS (SELECT FROM gpucredit_registry.immutable_tags(m) t WHERE t.version = v.version)
+			OR EXISTS (SELECT FROM gpucredit_registry.ref f WHERE f.org = v.org
+				AND f.model = v.model AND f.version = v.version AND starts_with(f.ref, '@'))
+		THEN
+			PERFORM gpucredit_registry.refuse_request(403, 'an alias or an immutable tag keeps it',
+				'Move the alias first; an immutable tag stays.');
+		END IF;
+	END IF;
 	DELETE FROM gpucredit_registry.ref f
 	WHERE f.org = v.org AND f.model = v.model AND f.version = v.version
 		AND (rev LIKE 'sha256/%' OR f.ref = rev);
@@ -397,11 +419,13 @@ BEGIN
 		SET restricted_at = NULL, restricted_reason = NULL
 		WHERE o.org = v.org AND o.version = v.version AND o.restricted_at IS NOT NULL;
 		DELETE FROM gpucredit_registry.scan s WHERE s.org = v.org AND s.version = v.version;
-		DELETE FROM gpucredit_registry.file f WHERE f.org = v.org AND f.version = v.version;
+		PERFORM gpucredit_registry.drop_files(v.org, v.version);
 	END IF;
 	PERFORM gpucredit_registry.record((m).org, 'delete_ref',
 		gpucredit_registry.caller_name((r).caller),
 		jsonb_build_object('model', (m).model, 'ref', rev, 'version', v.version));
+	PERFORM gpucredit_registry.publish_model('ref_deleted', (m).org, (m).model,
+		jsonb_build_object('ref', rev));
 	RETURN (202, '{}', NULL, NULL)::gpucredit_registry.http_response;
 END
 $$;
@@ -446,6 +470,7 @@ BEGIN
 	SELECT coalesce(array_agg(t.ref ORDER BY t.ref), '{}') INTO list
 	FROM (SELECT f.ref FROM gpucredit_registry.ref f
 		WHERE f.org = (m).org AND f.model = (m).model AND strpos(f.ref, '/') = 0
+			AND NOT starts_with(f.ref, '@')
 			AND f.ref > coalesce((r).query ->> 'last', '')
 		ORDER BY f.ref LIMIT page) t;
 	RETURN gpucredit_registry.json_response(jsonb_build_object(
@@ -458,7 +483,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.oci_tags(gpucredit_registry.http_request, gpucredit_registry.model) IS
 'Internal: GET .../tags/list, by pages.';
 
-/* The first push to a name of the caller's own organisation makes the repository. */
+/*
+ * Returns the repository. The first push to a name in the caller's own
+ * organisation creates it.
+ */
 CREATE FUNCTION gpucredit_registry.oci_model(r gpucredit_registry.http_request,
 	org text, name text) RETURNS gpucredit_registry.model
 LANGUAGE plpgsql VOLATILE
@@ -475,7 +503,7 @@ BEGIN
 			PERFORM gpucredit_registry.create_model(oci_model.org, ((r).caller).account,
 				oci_model.name, gen_random_uuid()::text, kind => 'image');
 		EXCEPTION WHEN SQLSTATE 'UC507' THEN
-			NULL;				/* a concurrent push was faster */
+			NULL;				/* a concurrent push has created it */
 		END;
 	END IF;
 	RETURN gpucredit_registry.require_model(oci_model.org, oci_model.name, 'image', (r).caller,
@@ -498,7 +526,7 @@ BEGIN
 	IF n = 2 AND words[2] = 'token' THEN
 		RETURN gpucredit_registry.oci_token(r);
 	ELSIF coalesce(words[2], '') = '' THEN
-		/* clients learn here that they may authenticate */
+		/* The status tells clients that they can authenticate. */
 		IF NOT (r).headers ? 'authorization' THEN
 			PERFORM gpucredit_registry.refuse_request(401, 'a token is needed', 'Send one.');
 		END IF;

@@ -1,20 +1,23 @@
 /*
  * 95_http.sql: answers a request that the daemon passes on.
  *
- * The daemon knows no rules.  It calls http() once for a request and carries
- * out the answer's plan:
+ * The daemon contains no rules. It calls http() once for a request and
+ * executes the plan in the answer:
  *
- *   {"send": PIECES, "length", "org", "download"}   send ranges of packs, then
- *                       close_download()
- *   {"length"}          HEAD: the length of what is not sent
- *   {"receive": {"org", "upload", "part", "from", "whole"}}   take the body in:
- *                       begin_part(), store_chunks() and, where the part is the
- *                       whole, finish_upload(); with "verify", where it is the
- *                       last, upload_pieces() first, as below; "last": it is
- *                       the last, however much came; "range": the answer tells
- *                       how much is there
- *   {"collect": true}   ask again, with the body
- *   {"verify": {"org", "upload", "pieces"}}    read, digest, finish_upload()
+ *   {"send": PIECES, "length", "org", "download"}
+ *       Send ranges of packs, then call close_download().
+ *   {"length"}
+ *       The length of the omitted body, for HEAD.
+ *   {"receive": {"org", "upload", "part", "from", "whole"}}
+ *       Receive the body: begin_part(), store_chunks() and, if the part is the
+ *       whole file, finish_upload(). With "verify", if it is the last part,
+ *       first upload_pieces(), as for "verify" below. With "last", it is the
+ *       last part, whatever its size. With "range", the answer contains how
+ *       much is stored.
+ *   {"collect": true}
+ *       Ask again, with the body.
+ *   {"verify": {"org", "upload", "pieces"}}
+ *       Read the pieces, compute the digest, call finish_upload().
  */
 CREATE FUNCTION gpucredit_registry.repo_route(r gpucredit_registry.http_request,
 	kind text, org text, name text, words text[]) RETURNS gpucredit_registry.http_response
@@ -29,7 +32,8 @@ BEGIN
 	m := gpucredit_registry.require_model(repo_route.org, repo_route.name, repo_route.kind,
 		(r).caller, CASE WHEN route = 'PUT settings' THEN 'admin'
 			WHEN route IN ('POST commit', 'POST branch', 'DELETE branch',
-			'POST tag', 'DELETE tag', 'POST preupload', 'POST scores') THEN 'write' ELSE 'read' END);
+			'POST tag', 'DELETE tag', 'POST alias', 'DELETE alias', 'POST preupload',
+			'POST scores') THEN 'write' ELSE 'read' END);
 	CASE
 		WHEN route = 'GET ' AND words IS NULL THEN
 			RETURN gpucredit_registry.hub_info(r, m, NULL);
@@ -53,6 +57,8 @@ BEGIN
 			RETURN gpucredit_registry.hub_branch(r, m, array_to_string(words[2:], '/'));
 		WHEN route ~ '^(POST|DELETE) tag$' AND words[2] IS NOT NULL THEN
 			RETURN gpucredit_registry.hub_tag(r, m, array_to_string(words[2:], '/'));
+		WHEN route ~ '^(POST|DELETE) alias$' AND words[2] IS NOT NULL AND words[3] IS NULL THEN
+			RETURN gpucredit_registry.hub_alias(r, m, words[2]);
 		WHEN route = 'PUT settings' THEN
 			RETURN gpucredit_registry.hub_settings(r, m);
 		ELSE
@@ -78,7 +84,7 @@ DECLARE
 	m gpucredit_registry.model;
 BEGIN
 	IF words[1] = 'lfs' THEN
-		/* readers may ask, and so may a caller who may send */
+		/* A caller who may read, or may send, can query the state. */
 		IF NOT gpucredit_registry.is_signed((r).method, (r).path, (r).query)
 			AND NOT ((r).method = 'HEAD'
 				AND (gpucredit_registry.is_signed('GET', (r).path, (r).query)
@@ -185,6 +191,8 @@ DECLARE
 	detail text;
 	hint text;
 	code text;
+	owner_org text;
+	owner_account text;
 BEGIN
 	r.method := http.method;
 	r.path := split_part(http.target, '?', 1);
@@ -207,13 +215,19 @@ BEGIN
 		a := gpucredit_registry.route(r);
 	EXCEPTION WHEN OTHERS THEN
 		GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-			detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT, code = COLUMN_NAME;
+			detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT, code = COLUMN_NAME,
+			owner_org = SCHEMA_NAME, owner_account = TABLE_NAME;
 		IF state = 'UC508' THEN
+			IF code <> '' THEN
+				PERFORM gpucredit_registry.report_denial(owner_org, owner_account, code);
+			END IF;
 			a := gpucredit_registry.error_response(detail::integer, message || '. ' || hint);
 		ELSIF gpucredit_registry.http_status(state) IS NULL THEN
 			RAISE;
 		ELSIF state = 'UC501' AND r.caller IS NULL AND code = '' THEN
-			/* git asks for a name and a token only then */
+			/*
+			 * git asks the user for a name and a token only after this status.
+			 */
 			a := gpucredit_registry.error_response(401, message, 'RepoNotFound');
 		ELSE
 			a := gpucredit_registry.error_response(gpucredit_registry.http_status(state),
@@ -226,7 +240,10 @@ BEGIN
 				convert_from(a.body, 'UTF8')::jsonb ->> 'message');
 		END IF;
 	END;
-	/* a proxy that checks a request knows only yes and no, and then asks why */
+	/*
+	 * A proxy that checks a request only distinguishes success from failure,
+	 * and then asks for the reason.
+	 */
 	status := CASE WHEN a.status >= 300
 			AND starts_with(http.headers ->> 'x-registry-proxy', 'check ') THEN 403
 		ELSE a.status END;
@@ -236,6 +253,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS
-'Daemon: answers a request; a refused request writes nothing.
+'Daemon: answers a request; a refused request writes nothing but, once a day, an alert for the owner whose quota or credit denied it.
 method, target, body: of the request; a PUT''s body is NULL, and received or collected as the plan says. headers: an object, names in lower case.
 Result: status, headers, body, and the plan of what bytes to send or receive.';

@@ -1,12 +1,12 @@
 /*
- * 97_verify.sql: what must hold over all that is stored.
+ * 97_verify.sql: the invariants of all that is stored.
  */
 CREATE FUNCTION gpucredit_registry.verify()
 RETURNS TABLE (org text, invariant text, detail text)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	/* each organisation pays for the chunks of its objects and uploads */
+	/* Each organisation pays for the chunks of its objects and uploads. */
 	WITH
 	counted AS (
 		SELECT u.org, u.chunk, count(*) AS uses
@@ -64,8 +64,24 @@ BEGIN ATOMIC
 	WHERE p.state = 'condemned'
 		AND EXISTS (SELECT FROM gpucredit_registry.chunk c WHERE c.pack = p.pack)
 	UNION ALL
-	SELECT f.org, 'file_has_its_size', format('version %s: %s', f.version, f.path)
-	FROM gpucredit_registry.file f JOIN gpucredit_registry.object b ON b.sha256 = f.object
+	SELECT v.org, 'files_are_counted', format('version %s: %s files, %s counted', v.version,
+		s.files, v.files)
+	FROM (
+		SELECT n.org, n.line, n.version,
+			sum(sum(n.change)) OVER (PARTITION BY n.org, n.line ORDER BY n.version) AS files
+		FROM (
+			SELECT e.org, e.line, e.since AS version, 1 AS change FROM gpucredit_registry.entry e
+			UNION ALL
+			SELECT e.org, e.line, e.until, -1 FROM gpucredit_registry.entry e
+			WHERE e.until IS NOT NULL
+			UNION ALL
+			SELECT o.org, o.line, o.version, 0 FROM gpucredit_registry.version o) n
+		GROUP BY n.org, n.line, n.version) s
+		JOIN gpucredit_registry.version v USING (org, version)
+	WHERE v.line = s.line AND v.dropped_at IS NULL AND s.files <> v.files
+	UNION ALL
+	SELECT f.org, 'file_has_its_size', format('version %s: %s', f.since, f.path)
+	FROM gpucredit_registry.entry f JOIN gpucredit_registry.object b ON b.sha256 = f.object
 	WHERE f.size <> b.size
 	UNION ALL
 	SELECT e.child_org, 'quarantine_is_inherited', format('version %s', e.child)
@@ -88,6 +104,24 @@ BEGIN ATOMIC
 		AND NOT EXISTS (SELECT FROM gpucredit_registry.scan s
 			WHERE s.org = v.org AND s.version = v.version
 				AND coalesce(s.verdict, 'failed') = 'failed')
+	UNION ALL
+	SELECT v.org, 'kept_has_its_files', format('version %s', v.version)
+	FROM gpucredit_registry.version v JOIN gpucredit_registry.model m USING (org, model)
+	WHERE v.dropped_at IS NOT NULL
+		AND (EXISTS (SELECT FROM gpucredit_registry.legal_hold h
+				WHERE h.org = v.org AND h.version = v.version)
+			OR m.deleted_at IS NULL AND EXISTS (SELECT FROM gpucredit_registry.ref r
+				WHERE r.org = v.org AND r.model = v.model AND r.version = v.version))
+	UNION ALL
+	/* What is past its retention has left the log; the sums stay. */
+	SELECT d.org, 'downloads_are_counted', format(
+		'repository %s: %s downloads of %s bytes in the log, %s of %s counted', d.model,
+		d.downloads, d.bytes, coalesce(e.downloads, 0), coalesce(e.bytes, 0))
+	FROM (SELECT l.org, l.model, count(*) AS downloads, sum(l.bytes) AS bytes
+			FROM gpucredit_registry.download l GROUP BY l.org, l.model) d
+		LEFT JOIN (SELECT g.org, g.model, sum(g.downloads) AS downloads, sum(g.bytes) AS bytes
+			FROM gpucredit_registry.egress g GROUP BY g.org, g.model) e USING (org, model)
+	WHERE d.downloads > coalesce(e.downloads, 0) OR d.bytes > coalesce(e.bytes, 0)
 	UNION ALL
 	SELECT b.org, 'bill_is_captured', format('day %s, account "%s": %s billed', b.day, b.account,
 		b.amount)

@@ -1,12 +1,14 @@
 /*
- * 99_grants.sql: who may do what.  The daemon is a login of
- * gpucredit_registry_daemon, which may call what is its, and read nothing.
+ * 99_grants.sql: who may do what. The daemon logs in as a member of
+ * gpucredit_registry_daemon, which may call the daemon's functions and read no
+ * table.
  */
 DO $$
 BEGIN
 	CREATE ROLE gpucredit_registry_daemon NOLOGIN;
 EXCEPTION WHEN duplicate_object THEN
-	NULL;			/* roles belong to the cluster: another database may have made it */
+	NULL;			/* roles belong to the cluster, so another database may
+					 * have created it */
 END
 $$;
 
@@ -40,20 +42,31 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.overlap, gpucredit_registry.grant_access, gpucredit_registry.revoke_access,
 	gpucredit_registry.issue_token, gpucredit_registry.tokens, gpucredit_registry.revoke_token,
 	gpucredit_registry.start_upload,
-	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.storage,
+	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.add_dataset,
+	gpucredit_registry.storage,
 	gpucredit_registry.find_revision, gpucredit_registry.protect_ref,
-	gpucredit_registry.set_score, gpucredit_registry.scores
+	gpucredit_registry.set_score, gpucredit_registry.scores,
+	gpucredit_registry.set_alias, gpucredit_registry.delete_alias, gpucredit_registry.aliases,
+	gpucredit_registry.set_immutable_tags, gpucredit_registry.set_retention,
+	gpucredit_registry.delete_retention, gpucredit_registry.retention,
+	gpucredit_registry.apply_retention
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.use_version
+TO gpucredit_admin, gpucredit_app, gpucredit_agent, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.claim_scans, gpucredit_registry.report_scan,
 	gpucredit_registry.scan_evidence
 TO gpucredit_admin, gpucredit_agent;
 
-GRANT EXECUTE ON FUNCTION gpucredit_registry.scans
+GRANT EXECUTE ON FUNCTION gpucredit_registry.scans, gpucredit_registry.datasets
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.alerts
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.downloads
+TO gpucredit_admin, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.resolve, gpucredit_registry.search,
 	gpucredit_registry.popular,
@@ -66,20 +79,25 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit_registry.quarantine,
 	gpucredit_registry.release_quarantine, gpucredit_registry.rescan,
 	gpucredit_registry.block_objects, gpucredit_registry.unblock_objects,
+	gpucredit_registry.import_fingerprints, gpucredit_registry.delete_fingerprints,
 	gpucredit_registry.collect,
-	gpucredit_registry.new_url_key
+	gpucredit_registry.new_url_key,
+	gpucredit_registry.set_legal_hold, gpucredit_registry.lift_legal_hold
 TO gpucredit_admin, gpucredit_operator;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.fingerprints
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.set_storage_quota, gpucredit_registry.move_ref,
 	gpucredit_registry.set_storage_price, gpucredit_registry.set_scan_policy,
-	gpucredit_registry.bill
+	gpucredit_registry.bill, gpucredit_registry.set_download_retention
 TO gpucredit_admin;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.verify
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT SELECT ON gpucredit_registry.event TO gpucredit_admin, gpucredit_auditor;
 
-/* All of it is in a dump. */
+/* A dump contains all tables and sequences. */
 DO $$
 DECLARE
 	t regclass;
@@ -87,7 +105,8 @@ BEGIN
 	FOR t IN
 		SELECT c.oid FROM pg_catalog.pg_class c
 		WHERE c.relnamespace = 'gpucredit_registry'::regnamespace AND c.relkind IN ('r', 'S')
-			AND c.relname <> 'lineage_turn'		/* its row is made here */
+			AND c.relname NOT IN ('lineage_turn', 'fingerprint_turn')	/* the install script
+																		 * creates their rows */
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(t, '');
 	END LOOP;

@@ -3,47 +3,27 @@
  * chunk.c
  *		Cuts content into chunks by its bytes, not by their position.
  *
- * A rolling hash (Gearhash) sees the last 64 bytes.  A chunk ends where its
- * upper 16 bits are zero, after 8 KiB at least and 128 KiB at most: 64 KiB on
- * average over a random file.  So an insertion changes the chunks around it,
- * and the rest keep their digests.
+ * A rolling hash (Gearhash) covers the last 64 bytes. A chunk ends where the
+ * upper 16 bits of the hash are zero, after at least 8 KiB and at most 128
+ * KiB; the average over a random file is 64 KiB. So an insertion changes only
+ * the chunks around it, and all other chunks keep their digests.
  *
+ * The table, the mask and both limits are those of Hugging Face's Xet, so that
+ * a file has the chunks here that it has there. Xet's chunker starts the hash
+ * one byte earlier and disregards a match before 8 KiB. This makes no
+ * difference, because a byte has left the hash after 64 further ones.
  *-------------------------------------------------------------------------
  */
 #include "chunk.h"
 
-#include <pthread.h>
+#include "gear.h"
 
 #define CUT_MASK	UINT64_C(0xFFFF000000000000)
 
-static uint64_t gear[256];
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
 /*
- * The table is part of the format: with another one the same content would get
- * other chunks.  It is SplitMix64's first 256 numbers from the seed 0.
- */
-static void
-make_gear(void)
-{
-	uint64_t	state = 0;
-
-	for (int i = 0; i < 256; i++)
-	{
-		uint64_t	z;
-
-		state += UINT64_C(0x9E3779B97F4A7C15);
-		z = state;
-		z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-		z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-		gear[i] = z ^ (z >> 31);
-	}
-}
-
-/*
- * How many of the next bytes belong to the chunk; *cut says whether it ends
- * there.  The first bytes of a chunk are skipped: no cut can be there, and the
- * hash does not depend on them.
+ * Returns how many of the next bytes belong to the chunk; *cut becomes whether
+ * the chunk ends after them. The first bytes of a chunk are skipped: no cut
+ * can be there, and the hash does not depend on them.
  */
 size_t
 chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)
@@ -52,7 +32,6 @@ chunk_scan(Chunker *chunker, const unsigned char *data, size_t size, bool *cut)
 	size_t		end = CHUNK_MAX - 1 - chunker->size;
 	uint64_t	hash = chunker->hash;
 
-	pthread_once(&once, make_gear);
 	if (chunker->size < CHUNK_MIN - 64)
 	{
 		size_t		skip = CHUNK_MIN - 64 - chunker->size;

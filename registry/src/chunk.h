@@ -2,7 +2,6 @@
  *
  * chunk.h
  *		Cuts content into chunks.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_CHUNK_H
@@ -14,12 +13,12 @@
 
 #define CHUNK_MIN	(8 * 1024)
 #define CHUNK_MAX	(128 * 1024)
-#define DIGEST_SIZE 32			/* of SHA-256 */
+#define DIGEST_SIZE 32			/* bytes of a SHA-256 digest */
 
 typedef struct Chunker
 {
 	uint64_t	hash;
-	size_t		size;			/* of the chunk so far */
+	size_t		size;			/* bytes of the chunk so far */
 } Chunker;
 
 extern size_t chunk_scan(Chunker *chunker, const unsigned char *data,

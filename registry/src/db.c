@@ -3,19 +3,22 @@
  * db.c
  *		Calls the database, on a few shared connections.
  *
- * A call that failed because of another transaction (class 40, or a row that
- * was deleted meanwhile) is repeated.  A call whose connection broke is not:
- * nobody knows whether it took effect, and the client repeats what it needs.
- *
+ * A call that failed because of another transaction (SQLSTATE class 40, or a
+ * row that was deleted in the meantime) is repeated. A call whose connection
+ * broke is not, because it may have taken effect; the client repeats what it
+ * needs. A call on behalf of a client is cancelled when the client leaves.
  *-------------------------------------------------------------------------
  */
 #include "db.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "call_repeat.h"
+#include "log.h"
 #include "options.h"
 
 #define TRIES	5
@@ -23,6 +26,7 @@
 typedef struct Connection
 {
 	PGconn	   *conn;
+	bool		cancelled;		/* it is not used again */
 	struct Connection *next;
 } Connection;
 
@@ -31,7 +35,10 @@ static int	open_connections = 0;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 
-/* An idle connection, or a new one; waits while there are too many. */
+/*
+ * Returns an idle connection, or a new one. Waits while the limit of
+ * connections is reached.
+ */
 static Connection *
 acquire_connection(void)
 {
@@ -55,11 +62,16 @@ acquire_connection(void)
 	return c;
 }
 
-/* Give a connection back; a broken one is closed. */
+/*
+ * Returns a connection for reuse. A broken connection is closed, and one on
+ * which a statement was cancelled, because the cancellation could still hit
+ * the next statement.
+ */
 static void
 release_connection(Connection *c)
 {
-	bool		good = c != NULL && PQstatus(c->conn) == CONNECTION_OK;
+	bool		good = c != NULL && !c->cancelled &&
+		PQstatus(c->conn) == CONNECTION_OK;
 
 	pthread_mutex_lock(&lock);
 	if (good)
@@ -85,10 +97,14 @@ db_error(DbError *error, const char *sqlstate, const char *message)
 	snprintf(error->message, sizeof(error->message), "%s", message);
 }
 
+/* Whether running the statement again at once can succeed. */
 static bool
-repeatable(const char *sqlstate)
+is_repeatable(const PGresult * result, const DbError *error)
 {
-	return strncmp(sqlstate, "40", 2) == 0 || strcmp(sqlstate, "23503") == 0;
+	/*
+	 * 23503: a row that the statement refers to was deleted in the meantime.
+	 */
+	return CallMayRepeat(result) == REPEAT_AT_ONCE || strcmp(error->sqlstate, "23503") == 0;
 }
 
 static void
@@ -101,28 +117,85 @@ report_error(DbError *error, PGconn * conn, PGresult * result)
 			 message != NULL ? message : PQerrorMessage(conn));
 }
 
+/* Asks the server to end the statement that runs on a connection. */
+static void
+cancel_statement(Connection *c)
+{
+	PGcancel   *cancel = PQgetCancel(c->conn);
+	char		message[256];
+
+	if (cancel != NULL && !PQcancel(cancel, message, sizeof(message)))
+		LogLine("a statement was not cancelled: %s", message);
+	PQfreeCancel(cancel);
+	c->cancelled = true;
+}
+
 /*
- * Run a statement that returns one row or more; NULL and the reason if it
- * failed.  Lengths and formats may be NULL: all text.
+ * Returns the result of the statement that was sent on a connection, or NULL
+ * without one. Cancels the statement when the client's socket is closed.
+ */
+static PGresult *
+await_result(Connection *c, int client)
+{
+	PGresult   *result;
+	PGresult   *more;
+
+	while (PQisBusy(c->conn))
+	{
+		struct pollfd sockets[] = {
+			{.fd = PQsocket(c->conn), .events = POLLIN},
+			{.fd = c->cancelled ? -1 : client, .events = POLLRDHUP}
+		};
+
+		if (poll(sockets, 2, -1) < 0)
+			continue;
+		if (sockets[1].revents != 0)
+			cancel_statement(c);
+		if (sockets[0].revents != 0 && !PQconsumeInput(c->conn))
+			break;
+	}
+	result = PQgetResult(c->conn);
+	while ((more = PQgetResult(c->conn)) != NULL)
+		PQclear(more);
+	return result;
+}
+
+/*
+ * Runs a statement that returns at least one row. Returns NULL and sets the
+ * error on failure. "lengths" and "formats" may be NULL, which means that all
+ * parameters are text.
  */
 PGresult *
 db_call(DbError *error, const char *statement, int n,
 		const char *const *values, const int *lengths, const int *formats)
 {
+	return db_call_for(error, -1, statement, n, values, lengths, formats);
+}
+
+/*
+ * As db_call(), on behalf of the client of a socket: if the client leaves, the
+ * statement is cancelled, so that it holds no locks and computes nothing for
+ * nobody. A client that has closed its sending side counts as gone.
+ */
+PGresult *
+db_call_for(DbError *error, int client, const char *statement, int n,
+			const char *const *values, const int *lengths, const int *formats)
+{
 	Connection *c = acquire_connection();
 	PGresult   *result = NULL;
+	bool		repeats = true;
 
-	for (int i = 0; c != NULL && i < TRIES; i++)
+	for (int i = 0; c != NULL && repeats && i < TRIES; i++)
 	{
-		result = PQexecParams(c->conn, statement, n, NULL, values, lengths,
-							  formats, 0);
+		if (PQsendQueryParams(c->conn, statement, n, NULL, values, lengths,
+							  formats, 0))
+			result = await_result(c, client);
 		if (PQresultStatus(result) == PGRES_TUPLES_OK && PQntuples(result) > 0)
 			break;
 		report_error(error, c->conn, result);
+		repeats = !c->cancelled && is_repeatable(result, error);
 		PQclear(result);
 		result = NULL;
-		if (!repeatable(error->sqlstate))
-			break;
 	}
 	if (c == NULL)
 		db_error(error, "53200", "out of memory");
@@ -131,8 +204,9 @@ db_call(DbError *error, const char *statement, int n,
 }
 
 /*
- * The text of an array whose words need no escapes but quotes; a word is
- * written to a buffer of 128 bytes, or is NULL.  To be freed.
+ * Formats an SQL array whose elements need no escapes except quotes. word()
+ * writes an element to a buffer of 128 bytes, or returns NULL for a null. The
+ * caller frees the text.
  */
 char *
 db_array(int n, const char *(*word) (const void *, int, char *), const void *of)

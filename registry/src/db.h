@@ -2,7 +2,6 @@
  *
  * db.h
  *		Calls the database.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_DB_H
@@ -21,6 +20,9 @@ extern void db_error(DbError *error, const char *sqlstate,
 extern PGresult * db_call(DbError *error, const char *statement, int n,
 						  const char *const *values, const int *lengths,
 						  const int *formats);
+extern PGresult * db_call_for(DbError *error, int client, const char *statement,
+							  int n, const char *const *values,
+							  const int *lengths, const int *formats);
 extern char *db_array(int n, const char *(*word) (const void *, int, char *),
 					  const void *of);
 

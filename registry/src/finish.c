@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finish.c
- *		Finishes an upload whose bytes are all stored: checks its digest.
- *
+ *		Completes an upload whose bytes are all stored: checks its digest.
  *-------------------------------------------------------------------------
  */
 #include "finish.h"
@@ -15,8 +14,8 @@
 #include "piece.h"
 
 /*
- * Finish an upload whose bytes are all stored.  False with UC503: they are not
- * the announced ones.
+ * Completes an upload whose bytes are all stored. Returns false with UC503 if
+ * they are not the announced bytes.
  */
 bool
 finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
@@ -45,7 +44,8 @@ finish_upload(json_t * plan, const unsigned char *digest, DbError *error)
 }
 
 /*
- * Read all that is stored of an upload, and finish it.
+ * Reads all stored bytes of an upload to compute its digest, and completes the
+ * upload.
  */
 bool
 verify_upload(json_t * plan, DbError *error)
@@ -72,8 +72,8 @@ verify_upload(json_t * plan, DbError *error)
 }
 
 /*
- * The last bytes of an upload came in pieces: read all that is stored, and
- * finish it.
+ * Completes an upload whose last part arrived in pieces, so that its digest
+ * must be computed from the stored bytes.
  */
 bool
 verify_stored(json_t * plan, DbError *error)

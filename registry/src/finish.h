@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * finish.h
- *		Finishes an upload whose bytes are all stored.
- *
+ *		Completes an upload whose bytes are all stored.
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_FINISH_H

@@ -1,18 +1,19 @@
 /*-------------------------------------------------------------------------
  *
  * main.c
- *		registryd: the registry's daemon, HTTP on one side, the database and
- * the store of packs on the other.
+ *		registryd: the registry's daemon, which connects HTTP clients with the
+ *		database and the store of packs.
  *
- * It knows no rules.  The database answers each request, with a plan of the
- * bytes to send or receive.  A thread serves a connection; threads share
- * connections to the database and open packs.
- *
+ * The daemon contains no rules of the registry. The database answers each
+ * request, with a plan of the bytes to send or receive. Each connection of a
+ * client has a thread; the threads share connections to the database, and
+ * packs that are open for writing.
  *-------------------------------------------------------------------------
  */
 #include <signal.h>
 #include <string.h>
 
+#include "http_client.h"
 #include "log.h"
 #include "options.h"
 #include "serve.h"
@@ -27,6 +28,7 @@ main(int argc, char **argv)
 	sigset_t	signals;
 	int			which;
 
+	LogProgram("registryd");
 	if (!options_parse(argc, argv, &command))
 	{
 		usage(true);
@@ -39,7 +41,9 @@ main(int argc, char **argv)
 	if (strcmp(command, "upkeep") == 0)
 		return upkeep_round(true) ? 0 : 1;
 
-	/* threads inherit the mask, so only this one gets the signals */
+	/*
+	 * Threads inherit the mask, so only the main thread receives the signals.
+	 */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -48,12 +52,19 @@ main(int argc, char **argv)
 	daemon = serve();
 	if (daemon == NULL)
 	{
-		log_message("could not listen on %s:%d", options.address, options.port);
+		LogLine("could not listen on %s:%d", options.address, options.port);
+		return 1;
+	}
+	if (!ClientsStart(options.idle, 0))
+	{
+		LogLine("could not start a thread");
+		MHD_stop_daemon(daemon);
 		return 1;
 	}
 	upkeep_start();
-	log_message("listens on %s:%d", options.address, options.port);
+	LogLine("listens on %s:%d", options.address, options.port);
 	sigwait(&signals, &which);
 	MHD_stop_daemon(daemon);
+	ClientsStop();
 	return 0;
 }

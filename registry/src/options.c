@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * options.c
- *		The daemon's options.
- *
+ *		Parses the daemon's options.
  *-------------------------------------------------------------------------
  */
 #include "options.h"
@@ -19,7 +18,7 @@ Options		options = {
 	.connections = 16, .grace = "24 hours", .idle = 30, .per_address = 128
 };
 
-/* Print the usage to standard error. */
+/* Prints the usage to standard error. */
 void
 usage(bool wrong)
 {
@@ -37,13 +36,13 @@ usage(bool wrong)
 		  "  -p, --port=PORT          (8085)\n"
 		  "  -c, --connections=N      to the database, at most (16)\n"
 		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n"
-		  "  -i, --idle=SECONDS       until a silent client is cut off (30)\n"
+		  "  -i, --idle=SECONDS       until a silent or slow client is cut off (30)\n"
 		  "  -n, --per-address=N      connections of one address, at most (128)\n"
 		  "  -x, --proxy-secret=FILE  what the proxy with a cache proves itself by\n",
 		  wrong ? stderr : stdout);
 }
 
-/* The options and the command; false if they are not understood. */
+/* Parses the options and the command. Returns false if they are malformed. */
 bool
 options_parse(int argc, char **argv, const char **command)
 {

@@ -2,7 +2,6 @@
  *
  * options.h
  *		The daemon's options.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_OPTIONS_H
@@ -11,20 +10,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The compiler warns where a result with this mark is ignored. */
+/* Makes the compiler warn if a function's result is ignored. */
 #define MUST_USE __attribute__((warn_unused_result))
 
 typedef struct Options
 {
-	const char *database;		/* connection string */
+	const char *database;		/* the libpq connection string */
 	const char *store;			/* folder of the packs, or s3://BUCKET/PREFIX */
 	const char *s3_endpoint;	/* URL of the bucket's service */
-	const char *address;		/* what to listen on */
+	const char *address;		/* the address to listen on */
 	uint16_t	port;
-	int			connections;	/* to the database, at most */
-	const char *grace;			/* how long condemned packs stay */
-	int			idle;			/* seconds until a silent client is cut off */
-	int			per_address;	/* connections of one */
+	int			connections;	/* most connections to the database */
+	const char *grace;			/* how long condemned packs are kept */
+	int			idle;			/* seconds after which a silent client is
+								 * disconnected */
+	int			per_address;	/* most connections from one address */
 } Options;
 
 extern Options options;

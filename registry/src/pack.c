@@ -3,10 +3,10 @@
  * pack.c
  *		Packs that are open for writing.
  *
- * A pack is only ever appended to, by one thread at a time, up to 64 MiB, and
- * only by the daemon that made it.  Its number comes from the database and is
- * never used again, so a late deletion hits nothing that lives.
- *
+ * A pack is only appended to, by one thread at a time, up to 64 MiB, and only
+ * by the daemon that created it. Its number comes from the database and is
+ * never used again, so that a late deletion of a pack cannot remove a newer
+ * one.
  *-------------------------------------------------------------------------
  */
 #include "pack.h"
@@ -24,12 +24,13 @@
 #include "options.h"
 #include "store.h"
 
-#define PACK_AGE	(12 * 60 * 60)	/* seconds; half of what collect() waits */
+#define PACK_AGE	(12 * 60 * 60)	/* seconds during which a pack is used;
+									 * half of what collect() waits */
 
-static Pack *idle = NULL;		/* may be appended to */
+static Pack *idle = NULL;		/* packs that may be appended to */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Take a new number from the database; -1: it gives none. */
+/* Gets a new number from the database. Returns -1 on failure. */
 static int64_t
 new_number(void)
 {
@@ -41,14 +42,14 @@ new_number(void)
 	if (result != NULL)
 		number = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
 	else
-		log_message("could not get a pack's number: %s", error.message);
+		LogLine("could not get a pack's number: %s", error.message);
 	PQclear(result);
 	return number;
 }
 
 /*
- * Make an empty pack.  A restored database may give out numbers whose files
- * exist: skip those.
+ * Creates an empty pack. A restored database may assign numbers whose files
+ * exist; these are skipped.
  */
 static Pack *
 new_pack(void)
@@ -66,14 +67,15 @@ new_pack(void)
 	if (pack->fd >= 0)
 		return pack;
 	if (pack->number >= 0)
-		log_message("could not make pack %" PRId64 ": %s", pack->number, strerror(errno));
+		LogLine("could not make pack %" PRId64 ": %s", pack->number, strerror(errno));
 	free(pack);
 	return NULL;
 }
 
 /*
- * A pack with room for so many bytes; NULL if none can be made.  Old packs are
- * not used again: the database condemns packs of a day without chunks.
+ * Returns a pack with room for this number of bytes, or NULL if none can be
+ * created. Old packs are not used any more, because the database condemns
+ * packs that have had no chunks for a day.
  */
 Pack *
 pack_acquire(size_t size)
@@ -109,8 +111,8 @@ pack_append(Pack *pack, const void *data, size_t size, int32_t *first_byte)
 			continue;
 		if (n <= 0)
 		{
-			log_message("could not write pack %" PRId64 ": %s", pack->number,
-						strerror(errno));
+			LogLine("could not write pack %" PRId64 ": %s", pack->number,
+					strerror(errno));
 			return false;
 		}
 		done += n;
@@ -120,8 +122,8 @@ pack_append(Pack *pack, const void *data, size_t size, int32_t *first_byte)
 }
 
 /*
- * Sync what was appended, or abandon the pack.  Other threads may continue it,
- * if it may still grow.
+ * Makes the appended bytes durable, or abandons the pack on failure. If the
+ * pack may still grow, other threads can continue it.
  */
 bool
 pack_finish(Pack *pack)
@@ -144,7 +146,8 @@ pack_finish(Pack *pack)
 }
 
 /*
- * Close a pack for writing; after an error the content of its end is unknown.
+ * Closes a pack for writing. It is used after an error, because the content of
+ * the pack's end is then unknown.
  */
 void
 pack_abandon(Pack *pack)

@@ -3,8 +3,8 @@
  * piece.c
  *		Reads stored bytes in the order of a plan.
  *
- * A piece is [pack, first byte, length], or a small file's bytes in base64.
- *
+ * A piece is [pack, first byte, length], or the bytes of a small file in
+ * base64.
  *-------------------------------------------------------------------------
  */
 #include "piece.h"
@@ -22,7 +22,7 @@ pieces_init(Pieces *pieces, json_t * list)
 	};
 }
 
-/* Pack, first byte or length of a piece. */
+/* Returns the pack, the first byte or the length of a piece. */
 static int64_t
 piece_number(json_t * piece, size_t i)
 {
@@ -36,7 +36,7 @@ close_body(Pieces *pieces)
 	pieces->body = NULL;
 }
 
-/* Decode a piece that came with the plan, once. */
+/* Decodes a piece whose bytes are in the plan, once. */
 static bool
 open_body(Pieces *pieces, const char *base64)
 {
@@ -57,7 +57,10 @@ open_body(Pieces *pieces, const char *base64)
 	return true;
 }
 
-/* Bytes of the piece that are left, and of those that follow it in its pack. */
+/*
+ * Returns how many bytes can be read contiguously: the remaining bytes of the
+ * piece, plus the pieces that follow it in the same pack.
+ */
 static int64_t
 bytes_ahead(const Pieces *pieces, int64_t length)
 {
@@ -76,7 +79,7 @@ bytes_ahead(const Pieces *pieces, int64_t length)
 	return length;
 }
 
-/* From the piece that is being read; 0 at its end, -1 after an error. */
+/* Reads from the present piece. Returns 0 at its end, -1 after an error. */
 static ssize_t
 read_piece(Pieces *pieces, json_t * piece, void *buffer, size_t max)
 {
@@ -105,7 +108,7 @@ read_piece(Pieces *pieces, json_t * piece, void *buffer, size_t max)
 }
 
 /*
- * The next bytes: 0 at the end, -1 if they cannot be read.
+ * Reads the next bytes. Returns 0 at the end, -1 if they cannot be read.
  */
 ssize_t
 pieces_read(Pieces *pieces, void *buffer, size_t max)

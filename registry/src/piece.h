@@ -2,7 +2,6 @@
  *
  * piece.h
  *		Reads stored bytes in the order of a plan.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_PIECE_H
@@ -17,11 +16,12 @@
 
 typedef struct Pieces
 {
-	json_t	   *list;			/* of a plan */
-	size_t		at;				/* the piece that is read */
-	int64_t		done;			/* of it */
+	json_t	   *list;			/* the plan's list of pieces */
+	size_t		at;				/* index of the piece that is being read */
+	int64_t		done;			/* bytes of that piece that were read */
 	StoreReader reader;
-	unsigned char *body;		/* of a piece that came with the plan */
+	unsigned char *body;		/* decoded bytes of a piece that was in the
+								 * plan */
 	size_t		body_size;
 } Pieces;
 

@@ -1,15 +1,16 @@
 /*-------------------------------------------------------------------------
  *
  * proxy.c
- *		What the proxy before the daemon asks on its own behalf.
+ *		Requests that a caching proxy in front of the daemon makes on its own
+ *		behalf.
  *
- * A proxy with a cache asks about each request that the cache may answer
- * whether it is allowed, and what it counts for ("check GET"), and it fetches
- * what the cache lacks without having it counted again ("fetch").  It proves
- * that it is the proxy by a secret that it shares with the daemon, in the
- * header X-Registry-Proxy, after the action.  From anybody else the header is
- * ignored.
- *
+ * For each request that its cache can answer, the proxy asks whether the
+ * request is allowed, and has it counted ("check GET"). It fetches content
+ * that the cache lacks without having it counted again ("fetch"). All other
+ * requests it passes on ("pass"). The proxy proves its identity by a secret
+ * that it shares with the daemon, which follows the action in the header
+ * X-Registry-Proxy; only then the daemon believes the address of the client
+ * that X-Real-IP names. From any other client, both headers are ignored.
  *-------------------------------------------------------------------------
  */
 #include "proxy.h"
@@ -20,9 +21,12 @@
 
 #define SECRET_MIN	16
 
-static char secret[256];		/* empty: no proxy has one */
+static char secret[256];		/* empty if no proxy has a secret */
 
-/* Read the secret, the first line of a file; false without a good one. */
+/*
+ * Reads the secret, which is the first line of a file. Returns false if it is
+ * missing or too short.
+ */
 bool
 proxy_load_secret(const char *path)
 {
@@ -35,7 +39,10 @@ proxy_load_secret(const char *path)
 	return good && strlen(secret) >= SECRET_MIN;
 }
 
-/* The action of a header's value, "ACTION SECRET"; false if the secret is wrong. */
+/*
+ * Parses the header's value, "ACTION SECRET". Returns false if the secret is
+ * wrong.
+ */
 bool
 proxy_parse(const char *value, char *action, size_t size)
 {

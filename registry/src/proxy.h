@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * proxy.h
- *		What the proxy before the daemon asks on its own behalf.
- *
+ *		Requests that a caching proxy in front of the daemon makes on its own
+ *		behalf.
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRY_PROXY_H

@@ -1,18 +1,18 @@
 /*-------------------------------------------------------------------------
  *
  * receive.c
- *		Cuts a request's body into chunks, and stores batches of some 16 MiB.
+ *		Cuts a request's body into chunks, and stores batches of about 16 MiB.
  *
- * Chunks that the store lacks are appended to a pack.  Once they are on disk,
- * the daemon reports all chunks of the batch to the database.  If a known
- * chunk was deleted meanwhile, it is appended, too.  A client that was cut off
- * continues after the last reported batch.
+ * Chunks that the store does not have are appended to a pack. Once they are
+ * durable, the daemon reports all chunks of the batch to the database. If a
+ * known chunk was deleted in the meantime, it is appended, too. A client whose
+ * connection broke continues after the last reported batch.
  *
- * Each batch has a thread, which digests and stores it while the next ones come
- * in.  They write to packs of their own, then tell in turn.  Only the last one's
- * commit waits for the server's log, which then has the others', too: before
+ * Each batch has a thread, which computes the digests and stores the batch
+ * while the next ones arrive. The threads write to different packs, then
+ * report in turn. Only the commit of the last batch waits for the server's WAL
+ * flush, which includes the earlier commits; so all batches are durable before
  * the client is answered.
- *
  *-------------------------------------------------------------------------
  */
 #include "receive.h"
@@ -30,14 +30,15 @@
 
 #define BATCH_BYTES		(16 * 1024 * 1024)
 #define BATCH_CHUNKS	(BATCH_BYTES / CHUNK_MIN + 2)
-#define BATCHES			3		/* one comes in, the others are stored */
+#define BATCHES			3		/* one batch arrives while the others are
+								 * stored */
 
 typedef struct Chunk
 {
 	unsigned char digest[DIGEST_SIZE];
-	size_t		start;			/* in the buffer */
+	size_t		start;			/* offset in the batch's buffer */
 	int32_t		size;
-	bool		stored;			/* in a pack, by us */
+	bool		stored;			/* this daemon has stored it in a pack */
 	int64_t		pack;
 	int32_t		first_byte;
 } Chunk;
@@ -45,13 +46,13 @@ typedef struct Chunk
 typedef struct ChunkBatch
 {
 	Receive    *receive;
-	int64_t		turn;			/* the receive's batches before it */
-	bool		is_storing;		/* a thread does */
+	int64_t		turn;			/* number of the upload's batches before it */
+	bool		is_storing;		/* a thread is storing it */
 	pthread_t	thread;
-	int64_t		reported;		/* bytes of the part before the buffer */
-	size_t		filled;			/* bytes in the buffer */
-	size_t		cut;			/* where its last chunk ends */
-	bool		last;			/* of the request */
+	int64_t		reported;		/* bytes of the part that precede the buffer */
+	size_t		filled;			/* number of bytes in the buffer */
+	size_t		cut;			/* end of the last complete chunk */
+	bool		last;			/* it is the last batch of the request */
 	int			nchunks;
 	Chunk		chunks[BATCH_CHUNKS];
 	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
@@ -59,23 +60,24 @@ typedef struct ChunkBatch
 
 struct Receive
 {
-	json_t	   *plan;			/* its "receive" */
+	json_t	   *plan;			/* member "receive" of the plan */
 	int64_t		writer;
-	int64_t		expected;		/* bytes of the body */
+	int64_t		expected;		/* number of bytes of the body */
 	int64_t		seen;
-	EVP_MD_CTX *whole;			/* digest of the body */
+	EVP_MD_CTX *whole;			/* digest of the body so far */
 	Chunker		chunker;
-	ChunkBatch *batches[BATCHES];	/* in turn; made when needed */
-	ChunkBatch *batch;			/* the one that comes in */
+	ChunkBatch *batches[BATCHES];	/* used in turn; allocated when needed */
+	ChunkBatch *batch;			/* the batch that is arriving */
 
-	pthread_mutex_t lock;		/* guards what follows */
+	pthread_mutex_t lock;		/* guards the following fields */
 	pthread_cond_t one_reported;
-	int64_t		turn;			/* batches that were reported */
-	bool		failed;			/* nothing more is stored: why */
+	int64_t		turn;			/* number of batches that were reported */
+	bool		failed;			/* a batch has failed, and nothing more is
+								 * stored */
 	DbError		why;
 };
 
-/* The words of a part: org, upload, part, and room for more values. */
+/* Sets the first parameters of a call about a part: org, upload and part. */
 static void
 part_values(Receive *receive, const char **values, char *upload, char *part)
 {
@@ -88,7 +90,7 @@ part_values(Receive *receive, const char **values, char *upload, char *part)
 	values[2] = part;
 }
 
-/* The batch whose turn it is; NULL if there is no memory. */
+/* Returns the batch for a turn, or NULL if memory runs out. */
 static ChunkBatch *
 batch_of(Receive *receive, int64_t turn)
 {
@@ -148,7 +150,10 @@ receive_begin(json_t * plan, DbError *error)
 	return receive;
 }
 
-/* Elements of the arrays that are passed to the database. */
+/*
+ * The following functions format elements of the arrays that are passed to the
+ * database.
+ */
 static const char *
 digest_word(const void *of, int i, char *buffer)
 {
@@ -191,7 +196,7 @@ first_byte_word(const void *of, int i, char *buffer)
 }
 
 /*
- * Append the chunks that are wanted, and wait until they are on disk.
+ * Appends the chunks that are wanted, and waits until they are durable.
  */
 static bool
 store_wanted(ChunkBatch *batch, const bool *wanted)
@@ -226,7 +231,7 @@ store_wanted(ChunkBatch *batch, const bool *wanted)
 	return pack == NULL || pack_finish(pack);
 }
 
-/* Find the chunks that the store lacks. */
+/* Asks the database which chunks the store does not have. */
 static bool
 ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *error)
 {
@@ -243,8 +248,8 @@ ask_known(const ChunkBatch *batch, bool *wanted, const char *digests, DbError *e
 }
 
 /*
- * Report the batch to the database.  *again: some chunks were deleted, and
- * must be appended now.
+ * Reports the batch to the database. *again becomes true if chunks were
+ * deleted in the meantime and must be appended now.
  */
 static bool
 report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *digests,
@@ -298,7 +303,9 @@ report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *dig
 	return true;
 }
 
-/* Wait until all earlier batches are reported; false if one failed. */
+/*
+ * Waits until all earlier batches are reported. Returns false if one failed.
+ */
 static bool
 wait_turn(Receive *receive, int64_t turn)
 {
@@ -312,7 +319,7 @@ wait_turn(Receive *receive, int64_t turn)
 	return !failed;
 }
 
-/* Nothing more is stored. */
+/* Records the first failure, after which nothing more is stored. */
 static void
 stop_storing(Receive *receive, const DbError *why)
 {
@@ -324,7 +331,7 @@ stop_storing(Receive *receive, const DbError *why)
 	pthread_mutex_unlock(&receive->lock);
 }
 
-/* Store all chunks of a batch and report them to the database. */
+/* Stores all chunks of a batch and reports them to the database. */
 static bool
 store_chunks(ChunkBatch *batch, DbError *error)
 {
@@ -368,7 +375,7 @@ store_chunks(ChunkBatch *batch, DbError *error)
 	return good;
 }
 
-/* The thread of a batch. */
+/* Runs the thread of a batch. */
 static void *
 store_batch(void *arg)
 {
@@ -399,7 +406,7 @@ stored(ChunkBatch *batch)
 	}
 }
 
-/* Waits for all threads; false if a batch could not be stored. */
+/* Waits for all threads. Returns false if a batch could not be stored. */
 static bool
 all_stored(Receive *receive, DbError *error)
 {
@@ -411,8 +418,8 @@ all_stored(Receive *receive, DbError *error)
 }
 
 /*
- * A thread begins to store the batch, and what is not cut yet begins the next
- * one.  After a failure all are waited for.
+ * Starts a thread that stores the batch. Bytes that are not cut yet are moved
+ * to the next batch. After a failure, it waits for all threads.
  */
 static bool
 flush(Receive *receive, bool last, DbError *error)
@@ -452,7 +459,10 @@ end_chunk(ChunkBatch *batch, size_t end)
 	batch->cut = end;
 }
 
-/* The client's count is wrong: discard what is not stored yet. */
+/*
+ * Handles a wrong number of bytes from the client: discards what is not stored
+ * yet.
+ */
 static bool
 fail(Receive *receive, DbError *error, const char *sqlstate, const char *why)
 {
@@ -477,7 +487,7 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 		size_t		n;
 		bool		cut;
 
-		/* more comes, so this is not the last batch */
+		/* More bytes follow, so this is not the last batch. */
 		if ((batch->filled == BATCH_BYTES ||
 			 batch->nchunks == BATCH_CHUNKS - 1) && !flush(receive, false, error))
 			return false;
@@ -497,7 +507,7 @@ receive_data(Receive *receive, const char *data, size_t size, DbError *error)
 }
 
 /*
- * How many bytes of the part have not come yet.
+ * Returns how many bytes of the part have not arrived yet.
  */
 int64_t
 receive_missing(const Receive *receive)
@@ -506,7 +516,7 @@ receive_missing(const Receive *receive)
 }
 
 /*
- * Where the part goes on after the bytes that came.
+ * Returns the position in the part after the bytes that have arrived.
  */
 int64_t
 receive_end_byte(const Receive *receive)
@@ -516,7 +526,7 @@ receive_end_byte(const Receive *receive)
 }
 
 /*
- * Finish the body; digest gets its SHA-256.
+ * Completes the body, and returns its SHA-256 in "digest".
  */
 bool
 receive_end(Receive *receive, char *digest, DbError *error)
@@ -531,7 +541,8 @@ receive_end(Receive *receive, char *digest, DbError *error)
 }
 
 /*
- * Store what came of a body that was cut off.
+ * Stores what has arrived of a body whose connection broke, and frees the
+ * state.
  */
 void
 receive_free(Receive *receive)

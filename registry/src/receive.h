@@ -2,7 +2,6 @@
  *
  * receive.h
  *		Cuts a request's body into chunks, and stores them.
- *
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_RECEIVE_H

@@ -1,13 +1,12 @@
 /*-------------------------------------------------------------------------
  *
  * s3.c
- *		Requests to a bucket of any service that speaks S3.
+ *		Sends requests to a bucket of any service with an S3 interface.
  *
- * Each request is a URL that is signed for a while, version 4 of the signature
- * in its query, with the bucket in its path.  No message shows a URL or a key.
- * A request that failed on the way, or by a fault of the service, is tried
- * again.
- *
+ * Each request is a URL that is signed for a limited time: the URL contains
+ * the bucket in its path, and a signature of version 4 in its query. No
+ * message shows a URL or a key. A request that failed on the network, or
+ * because of a fault of the service, is repeated.
  *-------------------------------------------------------------------------
  */
 #include "s3.h"
@@ -25,14 +24,15 @@
 
 #include "log.h"
 
-#define TRIES		6			/* 3 seconds in all, if each fails at once */
-#define FIRST_WAIT	100000		/* microseconds; then twice as long */
-#define URL_LIFE	900			/* seconds */
+#define TRIES		6			/* takes 3 seconds in all if each attempt
+								 * fails at once */
+#define FIRST_WAIT	100000		/* microseconds; doubles after each attempt */
+#define URL_LIFE	900			/* seconds for which a URL is valid */
 #define URL_MAX		8192
 
 typedef struct Handle
 {
-	CURL	   *curl;			/* keeps its connection */
+	CURL	   *curl;			/* keeps its connection open */
 	struct Handle *next;
 } Handle;
 
@@ -41,22 +41,22 @@ typedef struct S3Attempt
 {
 	CURL	   *curl;
 	S3Request  *request;
-	size_t		given;			/* of its body */
-	char		refusal[512];	/* the beginning of a refusal's body */
+	size_t		given;			/* bytes of the body that were sent */
+	char		refusal[512];	/* the first bytes of the body of a refusal */
 	size_t		refusal_size;
 } S3Attempt;
 
 static const char *access_key;
 static const char *secret_key;
-static char *session_token;		/* encoded; or NULL */
+static char *session_token;		/* escaped for a query, or NULL */
 static const char *region;
 static char bucket[64];
 static const char *prefix = "";
-static const char *host;		/* of the service, and its port */
+static const char *host;		/* host and port of the service */
 static Handle *idle = NULL;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* What needs no escapes in a path. */
+/* Whether a text needs no escapes in a path. */
 static bool
 is_plain(const char *word)
 {
@@ -72,7 +72,7 @@ environment(const char *name, const char *otherwise)
 	return value != NULL && *value != '\0' ? value : otherwise;
 }
 
-/* The bucket, the prefix and the service, of the options. */
+/* Parses the bucket, the prefix and the service from the options. */
 static bool
 parse_place(void)
 {
@@ -82,7 +82,7 @@ parse_place(void)
 	if (slash == name || slash - name >= (ptrdiff_t) sizeof(bucket) ||
 		!is_plain(name) || name[strlen(name) - 1] == '/')
 	{
-		log_message("\"%s\" is no s3://BUCKET[/PREFIX]", options.store);
+		LogLine("\"%s\" is no s3://BUCKET[/PREFIX]", options.store);
 		return false;
 	}
 	memcpy(bucket, name, slash - name);
@@ -94,7 +94,7 @@ parse_place(void)
 		 strncmp(options.s3_endpoint, "https://", 8) != 0) ||
 		*host == '\0' || strpbrk(host, "/?#@") != NULL)
 	{
-		log_message("--s3-endpoint=\"%s\" is no http(s)://HOST[:PORT]", options.s3_endpoint);
+		LogLine("--s3-endpoint=\"%s\" is no http(s)://HOST[:PORT]", options.s3_endpoint);
 		return false;
 	}
 	return true;
@@ -112,7 +112,7 @@ s3_open(void)
 		return false;
 	if (access_key == NULL || secret_key == NULL || strlen(secret_key) > 200)
 	{
-		log_message("a store in S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
+		LogLine("a store in S3 needs AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY");
 		return false;
 	}
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -121,14 +121,20 @@ s3_open(void)
 	return true;
 }
 
-/* What precedes the names of objects, without the slash between. */
+/*
+ * Returns the prefix of the names of objects, without the slash that follows
+ * it.
+ */
 const char *
 s3_prefix(void)
 {
 	return prefix;
 }
 
-/* A text, escaped for a query; the caller frees it.  NULL only without memory. */
+/*
+ * Escapes a text for a query. The caller frees it. Returns NULL only if memory
+ * runs out.
+ */
 char *
 s3_encode(const char *word)
 {
@@ -146,7 +152,10 @@ to_hex(const unsigned char *bytes, char *hex)
 		sprintf(hex + 2 * i, "%02x", bytes[i]);
 }
 
-/* HMAC with a key of so many bytes; the result may be the next one's key. */
+/*
+ * Computes an HMAC with a key of "size" bytes. The result may serve as the key
+ * of the next one.
+ */
 static void
 sign_word(unsigned char *result, const void *key, int size, const char *word)
 {
@@ -155,8 +164,8 @@ sign_word(unsigned char *result, const void *key, int size, const char *word)
 }
 
 /*
- * The signature of a request: of its canonical form, with a key that is good
- * for a day, a region and a service.
+ * Computes the signature of a request's canonical form, with a key that is
+ * valid for a day, a region and a service.
  */
 static void
 signature_of(const char *canonical, const char *instant, const char *scope, char *hex)
@@ -182,7 +191,10 @@ signature_of(const char *canonical, const char *instant, const char *scope, char
 	to_hex(key, hex);
 }
 
-/* The URL of a request, signed from now on; false if it is too long. */
+/*
+ * Builds the URL of a request, signed from now on. Returns false if it is too
+ * long.
+ */
 static bool
 sign_url(const S3Request *request, char *url)
 {
@@ -222,7 +234,10 @@ sign_url(const S3Request *request, char *url)
 					path, query, signature) < URL_MAX;
 }
 
-/* Take a part of the answer's body; of a refusal the beginning is enough. */
+/*
+ * Receives a part of the answer's body. Of a refusal, only the beginning is
+ * kept.
+ */
 static size_t
 receive_body(char *data, size_t one, size_t size, void *arg)
 {
@@ -243,13 +258,13 @@ receive_body(char *data, size_t one, size_t size, void *arg)
 	if (request->into == NULL)
 		return size;
 	if (size > request->room - request->got)
-		return 0;				/* more than was asked for */
+		return 0;				/* more than was requested */
 	memcpy(request->into + request->got, data, size);
 	request->got += size;
 	return size;
 }
 
-/* A header of the answer: its value, if it has this name. */
+/* Copies the value of a header line, if it has this name. */
 static void
 keep_header(const char *line, size_t size, const char *name, char *value, size_t max)
 {
@@ -290,7 +305,7 @@ send_body(char *buffer, size_t one, size_t max, void *arg)
 	return n;
 }
 
-/* Set the library's options for one try. */
+/* Sets libcurl's options for one attempt. */
 static void
 set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 {
@@ -322,7 +337,7 @@ set_options(S3Attempt *attempt, const char *url, struct curl_slist *headers)
 		curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, request->method);
 }
 
-/* Try once; return the status, or 0 and the reason. */
+/* Makes one attempt. Returns the HTTP status, or 0 and the reason. */
 static long
 try_once(CURL * curl, S3Request *request, char *why, size_t max)
 {
@@ -359,7 +374,7 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 	return status;
 }
 
-/* An idle handle, with its connection, or a new one. */
+/* Returns an idle handle with its connection, or a new one. */
 static Handle *
 acquire_handle(void)
 {
@@ -389,8 +404,8 @@ release_handle(Handle *handle)
 }
 
 /*
- * The status of the answer, 0 without any.  A status of 300 or more is logged,
- * unless the object is missing.
+ * Sends a request. Returns the HTTP status of the answer, or 0 if there was
+ * none. A status of 300 or more is logged, unless the object does not exist.
  */
 long
 s3_request(S3Request *request)
@@ -417,7 +432,7 @@ s3_request(S3Request *request)
 	if (handle != NULL)
 		release_handle(handle);
 	if (status != 404 && (status < 200 || status >= 300))
-		log_message("S3: %s %s: %ld %s", request->method,
-					*request->key != '\0' ? request->key : "of a list", status, why);
+		LogLine("S3: %s %s: %ld %s", request->method,
+				*request->key != '\0' ? request->key : "of a list", status, why);
 	return status;
 }

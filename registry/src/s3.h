@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * s3.h
- *		Requests to a bucket.
- *
+ *		Sends requests to a bucket.
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_S3_H
@@ -16,19 +15,21 @@
 typedef struct S3Request
 {
 	const char *method;
-	const char *key;			/* of an object; "" for the bucket */
-	const char *query;			/* its words encoded and sorted; or NULL */
-	const char *header;			/* one more; or NULL */
-	const char *body;			/* of a PUT */
+	const char *key;			/* name of an object, or "" for the bucket
+								 * itself */
+	const char *query;			/* parameters, escaped and sorted, or NULL */
+	const char *header;			/* an additional header, or NULL */
+	const char *body;			/* body of a PUT */
 	size_t		body_size;
-	char	   *into;			/* room for the answer's body; or NULL */
+	char	   *into;			/* buffer for the answer's body, or NULL */
 	size_t		room;
-	/* the answer */
-	size_t		got;			/* bytes of its body */
+	/* The answer */
+	size_t		got;			/* number of bytes of its body */
 	char		etag[80];
-	char		range[80];		/* its Content-Range */
-	char		encryption[32]; /* by whose key, if any */
-	char		refusal[40];	/* its code; "" without any */
+	char		range[80];		/* its header Content-Range */
+	char		encryption[32]; /* its header about server-side encryption; ""
+								 * without one */
+	char		refusal[40];	/* the error code of a refusal; "" without one */
 } S3Request;
 
 extern bool s3_open(void) MUST_USE;

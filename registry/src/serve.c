@@ -1,12 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * serve.c
- *		Serves requests: the database answers, and the daemon carries out its
- *		plan.
+ *		Serves requests: the database answers, and the daemon executes the
+ *		plan of the answer.
  *
- * The body of a PUT or PATCH is stored as it comes; other bodies are collected
- * first, up to a limit, and passed with the request.
- *
+ * The body of a PUT or PATCH is stored as it arrives. Other bodies are
+ * collected first, up to a limit, and passed to the database with the request.
  *-------------------------------------------------------------------------
  */
 #include "serve.h"
@@ -20,10 +19,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/framing.h"
 #include "chunk.h"
 #include "db.h"
+#include "delivery.h"
 #include "finish.h"
+#include "framing.h"
+#include "http_client.h"
 #include "log.h"
 #include "options.h"
 #include "piece.h"
@@ -31,23 +32,24 @@
 #include "receive.h"
 
 #define BODY_MAX	(64 * 1024 * 1024)
-#define SHORT_BODY	(256 * 1024)	/* collected without looking at the token */
-#define COLLECTED_MAX	(256 * 1024 * 1024) /* by all requests together */
+#define SHORT_BODY	(256 * 1024)	/* most bytes that are collected without
+									 * checking the token */
+#define COLLECTED_MAX	(256 * 1024 * 1024) /* limit for all requests together */
 #define SEND_BLOCK	(512 * 1024)
 
 typedef struct HttpRequest
 {
-	char	   *target;			/* path and query, as they came */
+	char	   *target;			/* path and query as received */
 	char	   *body;
 	size_t		body_size;
 	bool		begun;
 	bool		too_large;
 	bool		collects;		/* a PUT whose body is passed with the request */
-	Receive    *receive;		/* a body that is being stored */
-	json_t	   *plan;			/* of the answer to it */
-	json_t	   *headers;		/* of that answer, and its status */
+	Receive    *receive;		/* state of a body that is being stored */
+	json_t	   *plan;			/* plan of the answer that began storing */
+	json_t	   *headers;		/* headers and status of that answer */
 	int			status;
-	bool		refused;		/* while it was being stored */
+	bool		refused;		/* storing the body has failed */
 	DbError		error;
 } HttpRequest;
 
@@ -55,14 +57,16 @@ typedef struct HttpRequest
 typedef struct Sending
 {
 	Pieces		pieces;
-	int64_t		sent;
+	int			socket;
+	int64_t		handed;			/* bytes that the library has asked for */
+	Delivery	delivery;
 	json_t	   *plan;
 } Sending;
 
 static enum MHD_Result respond(struct MHD_Connection *connection, int status,
 							   json_t * headers, struct MHD_Response *response);
 
-/* The status for an error of the daemon's own calls. */
+/* Returns the HTTP status for an error of the daemon's own calls. */
 static int
 status_of(const char *sqlstate)
 {
@@ -82,9 +86,9 @@ status_of(const char *sqlstate)
 }
 
 /*
- * Answer that a call of the daemon to the database failed.  The client gets the
- * message of an error that is his; that of a fault of the server only goes into
- * the log.
+ * Answers with the error of a call to the database. The client gets the
+ * message of an error that it caused; the message of a server fault is only
+ * logged.
  */
 static enum MHD_Result
 respond_error(struct MHD_Connection *connection, const DbError *error)
@@ -99,14 +103,17 @@ respond_error(struct MHD_Connection *connection, const DbError *error)
 										MHD_RESPMEM_MUST_FREE);
 
 	if (status >= 500)
-		log_message("%s: %s", error->sqlstate, error->message);
+		LogLine("%s: %s", error->sqlstate, error->message);
 	json_decref(body);
 	if (response != NULL)
 		MHD_add_response_header(response, "Content-Type", "application/json");
 	return respond(connection, status, NULL, response);
 }
 
-/* Queue a response; without one, as there is no memory, cut the client off. */
+/*
+ * Queues a response. Without a response, because memory ran out, closes the
+ * connection.
+ */
 static enum MHD_Result
 respond(struct MHD_Connection *connection, int status, json_t * headers,
 		struct MHD_Response *response)
@@ -124,22 +131,28 @@ respond(struct MHD_Connection *connection, int status, json_t * headers,
 	return result;
 }
 
+/*
+ * Called by the library for the next block of the body. The headers have been
+ * written when it asks for the first one.
+ */
 static ssize_t
 send_more(void *cls, uint64_t at, char *buffer, size_t max)
 {
 	Sending    *sending = cls;
-	ssize_t		n = pieces_read(&sending->pieces, buffer, max);
+	ssize_t		n;
 
-	(void) at;
+	if (at == 0)
+		delivery_begin(&sending->delivery, sending->socket);
+	n = pieces_read(&sending->pieces, buffer, max);
 	if (n < 0)
 		return MHD_CONTENT_READER_END_WITH_ERROR;
 	if (n == 0)
 		return MHD_CONTENT_READER_END_OF_STREAM;
-	sending->sent += n;
+	sending->handed += n;
 	return n;
 }
 
-/* The answer has ended, sent in full or not. */
+/* Called when the answer has ended, whether it was sent completely or not. */
 static void
 send_end(void *cls)
 {
@@ -155,7 +168,9 @@ send_end(void *cls)
 	if (download != NULL)
 	{
 		sprintf(number, "%" PRId64, (int64_t) json_integer_value(download));
-		sprintf(sent, "%" PRId64, sending->sent);
+		sprintf(sent, "%" PRId64, sending->handed == 0 ? 0 :
+				delivery_end(&sending->delivery, sending->handed,
+							 json_integer_value(json_object_get(sending->plan, "length"))));
 		PQclear(db_call(&error, "SELECT gpucredit_registry.close_download("
 						"$1::text, $2::bigint, $3::bigint)", 3, values,
 						NULL, NULL));
@@ -166,31 +181,32 @@ send_end(void *cls)
 }
 
 /*
- * The response to a plan that names stored bytes; for a HEAD the plan has only
- * their number.  NULL without memory.
+ * Creates the response to a plan that names stored bytes; for a HEAD the plan
+ * contains only their number. Returns NULL if memory runs out.
  */
 static struct MHD_Response *
-stored_response(json_t * plan)
+stored_response(struct MHD_Connection *connection, json_t * plan)
 {
 	Sending    *sending = calloc(1, sizeof(Sending));
 
 	if (sending == NULL)
 		return NULL;
 	sending->plan = json_incref(plan);
+	sending->socket = ClientSocket(connection);
 	pieces_init(&sending->pieces, json_object_get(plan, "send"));
 	return MHD_create_response_from_callback(
 											 json_integer_value(json_object_get(plan, "length")),
 											 SEND_BLOCK, send_more, sending, send_end);
 }
 
-/* Is the body of this method stored as it comes? */
+/* Whether the body of this method is stored as it arrives. */
 static bool
 is_upload(const char *method)
 {
 	return strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
 }
 
-/* One header of the request, its name in lower case. */
+/* Adds one header of the request, with its name in lower case. */
 static enum MHD_Result
 add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 		   const char *value)
@@ -214,8 +230,29 @@ add_header(void *cls, enum MHD_ValueKind kind, const char *name,
 }
 
 /*
- * Ask the database; return the answer's first row, or NULL and the reason.
- * The body is NULL until it has come.
+ * Adds the address of the client as "client-address", a name that no client
+ * can send. A proxy that has proved its identity says whom it speaks for.
+ */
+static void
+add_address(struct MHD_Connection *connection, json_t * headers)
+{
+	const char *forwarded =
+	MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "X-Real-IP");
+	const union MHD_ConnectionInfo *info =
+	MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+	char		address[INET_ADDRSTRLEN];
+
+	if (json_object_get(headers, "x-registry-proxy") != NULL && forwarded != NULL)
+		json_object_set_new(headers, "client-address", json_string(forwarded));
+	else if (info != NULL && info->client_addr->sa_family == AF_INET &&
+			 inet_ntop(AF_INET, &((const struct sockaddr_in *) info->client_addr)->sin_addr,
+					   address, sizeof(address)) != NULL)
+		json_object_set_new(headers, "client-address", json_string(address));
+}
+
+/*
+ * Asks the database. Returns the answer's row, or NULL and the reason. The
+ * body is NULL until it has arrived.
  */
 static PGresult *
 ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
@@ -229,16 +266,18 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	char	   *text;
 
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, headers);
+	add_address(connection, headers);
 	text = json_dumps(headers, JSON_COMPACT);
 	values[0] = method;
 	values[1] = request->target;
 	values[2] = text != NULL ? text : "{}";
 	values[3] = request->body != NULL ? request->body :
 		request->collects || !is_upload(method) ? "" : NULL;
-	result = db_call(error, "SELECT status, response_headers,"
-					 " encode(response_body, 'base64'), plan"
-					 " FROM gpucredit_registry.http($1::text, $2::text,"
-					 " $3::jsonb, $4::bytea)", 4, values, lengths, formats);
+	result = db_call_for(error, ClientSocket(connection),
+						 "SELECT status, response_headers,"
+						 " encode(response_body, 'base64'), plan"
+						 " FROM gpucredit_registry.http($1::text, $2::text,"
+						 " $3::jsonb, $4::bytea)", 4, values, lengths, formats);
 	free(text);
 	json_decref(headers);
 	return result;
@@ -251,7 +290,10 @@ json_column(PGresult * result, int column)
 		json_loads(PQgetvalue(result, 0, column), 0, NULL);
 }
 
-/* The response with a body that the database wrote; NULL without memory. */
+/*
+ * Creates the response with a body that the database built. Returns NULL if
+ * memory runs out.
+ */
 static struct MHD_Response *
 body_response(PGresult * result)
 {
@@ -263,7 +305,7 @@ body_response(PGresult * result)
 	char	   *base64 = PQgetvalue(result, 0, 2);
 	char	   *to = base64;
 
-	/* the server breaks lines */
+	/* Remove the line breaks that the server's base64 has. */
 	for (char *from = base64; *from != '\0'; from++)
 		if (*from != '\n')
 			*to++ = *from;
@@ -287,7 +329,7 @@ respond_answer(struct MHD_Connection *connection, PGresult * result,
 	json_t	   *headers = json_column(result, 1);
 	struct MHD_Response *response =
 	plan != NULL && json_object_get(plan, "length") != NULL ?
-	stored_response(plan) : body_response(result);
+	stored_response(connection, plan) : body_response(result);
 	enum MHD_Result done = respond(connection, atoi(PQgetvalue(result, 0, 0)),
 								   headers, response);
 
@@ -295,7 +337,7 @@ respond_answer(struct MHD_Connection *connection, PGresult * result,
 	return done;
 }
 
-/* Answer a request whose body, if any, is collected. */
+/* Answers a request whose body, if any, is collected. */
 static enum MHD_Result
 answer(struct MHD_Connection *connection, const char *method, HttpRequest *request)
 {
@@ -318,7 +360,7 @@ answer(struct MHD_Connection *connection, const char *method, HttpRequest *reque
 	return done;
 }
 
-/* Begin a PUT: the database says what its body is. */
+/* Begins a PUT: the database decides what to do with its body. */
 static enum MHD_Result
 begin_put(struct MHD_Connection *connection, const char *method,
 		  HttpRequest *request)
@@ -349,7 +391,7 @@ begin_put(struct MHD_Connection *connection, const char *method,
 	return done;
 }
 
-/* The part is stored; perhaps it completes the upload. */
+/* Handles a part that is stored, which may complete the upload. */
 static bool
 complete(json_t * plan, const unsigned char *digest, DbError *error)
 {
@@ -360,7 +402,7 @@ complete(json_t * plan, const unsigned char *digest, DbError *error)
 	return true;
 }
 
-/* Finish a PUT or PATCH whose body has come. */
+/* Completes a PUT or PATCH whose body has arrived. */
 static enum MHD_Result
 end_put(struct MHD_Connection *connection, HttpRequest *request)
 {
@@ -395,7 +437,10 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	return respond(connection, request->status, request->headers, response);
 }
 
-/* Change how much is collected by all requests; false if it would be too much. */
+/*
+ * Changes the number of bytes that all requests together have collected.
+ * Returns false if it would exceed the limit.
+ */
 static bool
 charge_collected(ssize_t change)
 {
@@ -412,8 +457,8 @@ charge_collected(ssize_t change)
 }
 
 /*
- * Collect a body that is passed with its request; past its limit, or that of
- * all requests together, only count it.
+ * Collects a body that is passed with its request. Beyond its limit, or that
+ * of all requests together, bytes are only counted.
  */
 static bool
 collect(HttpRequest *request, const char *data, size_t size)
@@ -439,8 +484,8 @@ collect(HttpRequest *request, const char *data, size_t size)
 }
 
 /*
- * Answer the headers of a request with an error, whose body is not read.  The
- * connection ends with it.
+ * Answers a request with an error without reading its body. The connection
+ * ends after the answer.
  */
 static enum MHD_Result
 refuse_headers(struct MHD_Connection *connection, int status, const char *message)
@@ -459,7 +504,10 @@ refuse_headers(struct MHD_Connection *connection, int status, const char *messag
 	return respond(connection, status, NULL, response);
 }
 
-/* May whoever sends this have a long body collected?  Only with a good token. */
+/*
+ * Whether the sender may have a long body collected, which requires a valid
+ * token.
+ */
 static bool
 may_send_long(struct MHD_Connection *connection, DbError *error)
 {
@@ -474,7 +522,7 @@ may_send_long(struct MHD_Connection *connection, DbError *error)
 	return may;
 }
 
-/* The headers of a request have come whose body is collected. */
+/* Handles the headers of a request whose body is collected. */
 static enum MHD_Result
 begin_collecting(struct MHD_Connection *connection, int64_t size)
 {
@@ -488,7 +536,7 @@ begin_collecting(struct MHD_Connection *connection, int64_t size)
 	return MHD_YES;
 }
 
-/* The headers of a request have come. */
+/* Handles the headers of a request. */
 static enum MHD_Result
 begin_body(struct MHD_Connection *connection, const char *method, HttpRequest *request)
 {
@@ -500,7 +548,10 @@ begin_body(struct MHD_Connection *connection, const char *method, HttpRequest *r
 		begin_collecting(connection, size);
 }
 
-/* Called when headers came, for each piece of the body, and at its end. */
+/*
+ * Called by the library when headers have arrived, for each piece of the body,
+ * and at the body's end.
+ */
 static enum MHD_Result
 handle(void *cls, struct MHD_Connection *connection, const char *url,
 	   const char *method, const char *version, const char *data, size_t *size,
@@ -513,14 +564,16 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	(void) url;
 	(void) version;
 	if (request == NULL)
-		return MHD_NO;			/* begin_request() had no memory */
+		return MHD_NO;			/* begin_request() ran out of memory */
 	if (!request->begun)
 	{
 		request->begun = true;
+		ClientEnter(connection, CLIENT_UPLOADS);
 		return begin_body(connection, method, request);
 	}
 	if (*size > 0)
 	{
+		ClientSent(connection, *size);
 		if (put && !request->collects)
 			request->refused = request->refused || request->receive == NULL ||
 				!receive_data(request->receive, data, *size, &request->error);
@@ -529,6 +582,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 		*size = 0;
 		return MHD_YES;
 	}
+	ClientEnter(connection, CLIENT_WAITS);
 	if (request->too_large)
 	{
 		struct MHD_Response *response =
@@ -541,8 +595,9 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 }
 
 /*
- * Called with the first line of a request.  Keeps the target as it came: a
- * signature is of the encoded path, and libmicrohttpd decodes it afterwards.
+ * Called with the first line of a request. Stores the target as received,
+ * because signatures cover the encoded path, which libmicrohttpd decodes
+ * afterwards.
  */
 static void *
 begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
@@ -561,7 +616,10 @@ begin_request(void *cls, const char *uri, struct MHD_Connection *connection)
 	return request;
 }
 
-/* Clean up after a request, however it ended. */
+/*
+ * Frees a request, however it ended. The headers of the connection's next one
+ * may come.
+ */
 static void
 free_request(void *cls, struct MHD_Connection *connection, void **con_cls,
 			 enum MHD_RequestTerminationCode code)
@@ -569,8 +627,8 @@ free_request(void *cls, struct MHD_Connection *connection, void **con_cls,
 	HttpRequest *request = *con_cls;
 
 	(void) cls;
-	(void) connection;
 	(void) code;
+	ClientEnter(connection, CLIENT_SENDS);
 	if (request == NULL)
 		return;
 	receive_free(request->receive);
@@ -592,7 +650,7 @@ serve(void)
 
 	if (inet_pton(AF_INET, options.address, &address.sin_addr) != 1)
 	{
-		log_message("\"%s\" is no address", options.address);
+		LogLine("\"%s\" is no address", options.address);
 		return NULL;
 	}
 	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
@@ -601,6 +659,7 @@ serve(void)
 							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
 							MHD_OPTION_URI_LOG_CALLBACK, begin_request, NULL,
 							MHD_OPTION_NOTIFY_COMPLETED, free_request, NULL,
+							MHD_OPTION_NOTIFY_CONNECTION, ClientNotify, NULL,
 							MHD_OPTION_CONNECTION_TIMEOUT,
 							(unsigned int) options.idle,
 							MHD_OPTION_CONNECTION_MEMORY_LIMIT,

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.c
- *		Where packs are kept: a folder, or a bucket.
- *
+ *		The store of packs: a folder, or a bucket.
  *-------------------------------------------------------------------------
  */
 #include "store.h"
@@ -23,7 +22,10 @@ store_open(void)
 	return store->open();
 }
 
-/* The name begins with four digits of a digest, which spreads packs. */
+/*
+ * Builds the path of a pack. It begins with four digits of a digest, which
+ * distributes packs over folders.
+ */
 void
 store_path(int64_t number, char *path)
 {
@@ -35,7 +37,10 @@ store_path(int64_t number, char *path)
 	snprintf(path, STORE_PATH, "%02x%02x/%s.pack", digest[0], digest[1], word);
 }
 
-/* The number of the pack with this file name; false if it is no pack's. */
+/*
+ * Parses a pack's file name to its number. Returns false if it is not the name
+ * of a pack.
+ */
 bool
 store_number(const char *name, int64_t *number)
 {
@@ -46,8 +51,8 @@ store_number(const char *name, int64_t *number)
 }
 
 /*
- * Read bytes of a pack, all or none.  Ahead: how many from there on are wanted
- * next, if any are known.
+ * Reads bytes of a pack, all of them or none. "ahead" is how many bytes from
+ * there on will be read next, if that is known.
  */
 bool
 store_read(StoreReader *reader, int64_t pack, int64_t at, void *buffer,
@@ -95,7 +100,7 @@ typedef struct PackList
 	bool		failed;
 } PackList;
 
-/* A callback of the drivers. */
+/* Adds a pack to the list. Called by the drivers. */
 static void
 add_pack(void *arg, const StoredPack *pack)
 {
@@ -118,7 +123,8 @@ add_pack(void *arg, const StoredPack *pack)
 }
 
 /*
- * List all packs; the caller frees the list.  NULL: they cannot be listed.
+ * Lists all packs. The caller frees the list. Returns NULL if they cannot be
+ * listed.
  */
 StoredPack *
 store_list(size_t *n)

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store.h
- *		Where packs are kept.
- *
+ *		The store of packs.
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_STORE_H
@@ -17,7 +16,7 @@
 #include "options.h"
 
 #define STORE_PATH	64
-#define STORE_AHEAD (8 * 1024 * 1024)	/* bytes that are read ahead, at most */
+#define STORE_AHEAD (8 * 1024 * 1024)	/* most bytes that are read ahead */
 
 typedef struct StoredPack
 {
@@ -30,29 +29,33 @@ typedef void (*StoredPackCallback) (void *arg, const StoredPack *pack);
 
 typedef struct StoreDriver
 {
-	/* remote: a pack is complete once it is put, and reading ahead pays */
+	/*
+	 * If "remote" is true, a pack is complete only once put() has returned,
+	 * and reading ahead is worthwhile.
+	 */
 	bool		remote;
 	bool		(*open) (void);
 
 	/*
-	 * a file to write a pack into; -1 and errno, which is EEXIST if it is
-	 * there
+	 * Opens a file to write a pack into. Returns -1 with errno set on
+	 * failure, which is EEXIST if the pack exists.
 	 */
 	int			(*create) (int64_t number);
-	/* make what was written durable */
+	/* Makes the written bytes durable. */
 	bool		(*put) (int64_t number, int fd, size_t size);
 
 	/*
-	 * how many bytes were read, fewer only at the pack's end; -1: none, and
-	 * ENOTCONN in errno if the store cannot be asked
+	 * Returns how many bytes were read, which are fewer than requested only
+	 * at the pack's end. Returns -1 if none could be read, with ENOTCONN in
+	 * errno if the store cannot be reached.
 	 */
 	ssize_t		(*read) (int64_t number, int64_t at, void *buffer, size_t size);
-	/* a missing pack counts as deleted */
+	/* Deletes a pack. A missing pack counts as deleted. */
 	bool		(*delete) (int64_t number);
 	bool		(*list) (StoredPackCallback callback, void *arg);
 } StoreDriver;
 
-/* What a reader has read ahead; begins as zeros. */
+/* Bytes that a reader has read ahead. A new one is zeroed. */
 typedef struct StoreReader
 {
 	int64_t		pack;
@@ -63,7 +66,7 @@ typedef struct StoreReader
 
 extern const StoreDriver store_file;
 extern const StoreDriver store_s3;
-extern const StoreDriver *store;	/* the one that is used */
+extern const StoreDriver *store;	/* the driver that is in use */
 
 extern bool store_open(void) MUST_USE;
 extern void store_path(int64_t number, char *path);

@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store_file.c
- *		Packs in a folder.
- *
+ *		Packs as files of a folder.
  *-------------------------------------------------------------------------
  */
 #include <dirent.h>
@@ -23,16 +22,16 @@ file_open(void)
 {
 	if (mkdir(options.store, 0700) != 0 && errno != EEXIST)
 	{
-		log_message("could not make folder %s: %s", options.store, strerror(errno));
+		LogLine("could not make folder %s: %s", options.store, strerror(errno));
 		return false;
 	}
 	folder = open(options.store, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (folder < 0)
-		log_message("could not open folder %s: %s", options.store, strerror(errno));
+		LogLine("could not open folder %s: %s", options.store, strerror(errno));
 	return folder >= 0;
 }
 
-/* Make the file of a pack durable. */
+/* Creates the file of a pack, and makes its directory entry durable. */
 static int
 file_create(int64_t number)
 {
@@ -69,11 +68,11 @@ file_put(int64_t number, int fd, size_t size)
 	(void) size;
 	if (fdatasync(fd) == 0)
 		return true;
-	log_message("could not sync pack %" PRId64 ": %s", number, strerror(errno));
+	LogLine("could not sync pack %" PRId64 ": %s", number, strerror(errno));
 	return false;
 }
 
-/* Read all of the bytes, but for those behind the pack's end. */
+/* Reads all of the requested bytes, except those after the pack's end. */
 static ssize_t
 file_read(int64_t number, int64_t at, void *buffer, size_t size)
 {
@@ -86,7 +85,7 @@ file_read(int64_t number, int64_t at, void *buffer, size_t size)
 	fd = openat(folder, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 	{
-		log_message("could not open pack %s: %s", path, strerror(errno));
+		LogLine("could not open pack %s: %s", path, strerror(errno));
 		return -1;
 	}
 	while (done < size && n > 0)
@@ -98,7 +97,7 @@ file_read(int64_t number, int64_t at, void *buffer, size_t size)
 			n = 1;
 	}
 	if (n < 0)
-		log_message("could not read pack %s: %s", path, strerror(errno));
+		LogLine("could not read pack %s: %s", path, strerror(errno));
 	close(fd);
 	return n < 0 ? -1 : (ssize_t) done;
 }
@@ -111,11 +110,11 @@ file_delete(int64_t number)
 	store_path(number, path);
 	if (unlinkat(folder, path, 0) == 0 || errno == ENOENT)
 		return true;
-	log_message("could not delete pack %s: %s", path, strerror(errno));
+	LogLine("could not delete pack %s: %s", path, strerror(errno));
 	return false;
 }
 
-/* The packs of one of the folders in the folder. */
+/* Lists the packs in one subfolder. */
 static void
 list_folder(const char *name, StoredPackCallback callback, void *arg)
 {

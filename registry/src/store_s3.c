@@ -3,11 +3,10 @@
  * store_s3.c
  *		Packs as objects of a bucket.
  *
- * An object cannot grow.  So a pack is written to a file without a name, and
- * put with each batch of chunks, before the daemon reports the batch to the
- * database.  A killed daemon leaves only objects behind that are collected as
- * any other unused pack.
- *
+ * An object cannot grow. Therefore a pack is written to an unnamed file, and
+ * uploaded with each batch of chunks, before the daemon reports the batch to
+ * the database. A daemon that is killed only leaves objects that are collected
+ * like any other unused pack.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -27,7 +26,10 @@
 #define LIST_MAX	(4 * 1024 * 1024)	/* a page of 1,000 objects is shorter */
 #define MD5_SIZE	16
 
-/* A new pack's number may have an object already: see new_pack(). */
+/*
+ * Opens an unnamed file for a pack. A new pack's number may have an object
+ * already; see new_pack().
+ */
 static int
 s3_create(int64_t number)
 {
@@ -46,7 +48,10 @@ s3_create(int64_t number)
 	return open(folder != NULL ? folder : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 }
 
-/* The service checks the MD5 that we send, and we check the one in its answer. */
+/*
+ * Uploads an object. The service verifies the MD5 in the request, and the
+ * daemon the one in the answer.
+ */
 static bool
 put_bytes(const char *path, const char *bytes, size_t size)
 {
@@ -70,11 +75,11 @@ put_bytes(const char *path, const char *bytes, size_t size)
 	hex[2 * MD5_SIZE + 2] = '\0';
 	if (strcmp(request.etag, hex) == 0 || strncmp(request.encryption, "aws:kms", 7) == 0)
 		return true;
-	log_message("S3: PUT %s: the ETag is %s, not %s", path, request.etag, hex);
+	LogLine("S3: PUT %s: the ETag is %s, not %s", path, request.etag, hex);
 	return false;
 }
 
-/* Put the object of a pack with the bytes that were written. */
+/* Uploads the object of a pack with the bytes that were written. */
 static bool
 s3_put(int64_t number, int fd, size_t size)
 {
@@ -84,7 +89,7 @@ s3_put(int64_t number, int fd, size_t size)
 
 	if (bytes == MAP_FAILED)
 	{
-		log_message("could not read pack %" PRId64 ": %s", number, strerror(errno));
+		LogLine("could not read pack %" PRId64 ": %s", number, strerror(errno));
 		return false;
 	}
 	store_path(number, path);
@@ -93,7 +98,10 @@ s3_put(int64_t number, int fd, size_t size)
 	return good;
 }
 
-/* The answer must have the bytes that were asked for, or all up to the end. */
+/*
+ * Reads bytes of an object. The answer must contain the requested bytes, or
+ * all up to the end.
+ */
 static ssize_t
 s3_read(int64_t number, int64_t at, void *buffer, size_t size)
 {
@@ -116,8 +124,8 @@ s3_read(int64_t number, int64_t at, void *buffer, size_t size)
 		first == at && last - first + 1 == (int64_t) request.got &&
 		(request.got == size || last + 1 == all))
 		return request.got;
-	log_message("S3: GET %s: %zu bytes from byte %" PRId64 ": %ld, %zu bytes, \"%s\"", path,
-				size, at, status, request.got, request.range);
+	LogLine("S3: GET %s: %zu bytes from byte %" PRId64 ": %ld, %zu bytes, \"%s\"", path,
+			size, at, status, request.got, request.range);
 	errno = status == 206 || status == 416 ||
 		(status == 404 && strcmp(request.refusal, "NoSuchBucket") != 0) ? EIO : ENOTCONN;
 	return -1;
@@ -135,7 +143,10 @@ s3_delete(int64_t number)
 	return status == 404 || (status >= 200 && status < 300);
 }
 
-/* The text of an XML element without children; NULL: there is none. */
+/*
+ * Returns the text of an XML element without children, or NULL if there is no
+ * such element.
+ */
 static char *
 element(const char *from, const char *end, const char *name, char *value, size_t max)
 {
@@ -153,7 +164,7 @@ element(const char *from, const char *end, const char *name, char *value, size_t
 	return value;
 }
 
-/* The objects of a page of the list. */
+/* Handles the objects on a page of the list. */
 static void
 list_page(const char *page, StoredPackCallback callback, void *arg)
 {
@@ -183,7 +194,7 @@ list_page(const char *page, StoredPackCallback callback, void *arg)
 		store_path(pack.number, path);
 		if (strlen(key) < strlen(path) ||
 			strcmp(key + strlen(key) - strlen(path), path) != 0)
-			continue;			/* it is not one of our packs */
+			continue;			/* it is not one of the daemon's packs */
 		pack.size = strtoll(size, NULL, 10);
 		pack.changed = timegm(&tm);
 		callback(arg, &pack);
@@ -191,8 +202,8 @@ list_page(const char *page, StoredPackCallback callback, void *arg)
 }
 
 /*
- * One page, and the token of the next one: "" after the last.  False if it
- * cannot be read.
+ * Lists one page. "token" becomes the token of the next page, or "" after the
+ * last. Returns false if the page cannot be read.
  */
 static bool
 list_from(char *token, size_t max, char *page, StoredPackCallback callback, void *arg)
@@ -233,7 +244,7 @@ list_from(char *token, size_t max, char *page, StoredPackCallback callback, void
 	return true;
 }
 
-/* Page by page. */
+/* Lists all packs, page by page. */
 static bool
 s3_list(StoredPackCallback callback, void *arg)
 {

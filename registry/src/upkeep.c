@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep.c
- *		Deletes what nobody uses; verifies every stored byte.
- *
+ *		Deletes unused data, and verifies every stored byte.
  *-------------------------------------------------------------------------
  */
 #include "upkeep.h"
@@ -25,10 +24,10 @@
 #include "store.h"
 
 #define UPKEEP_SECONDS	60
-#define SWEEP_EVERY		60		/* rounds of upkeep */
+#define SWEEP_EVERY		60		/* number of rounds between two sweeps */
 #define SWEEP_AGE		(24 * 60 * 60)
 
-/* Delete packs that were condemned a grace period ago. */
+/* Deletes packs that were condemned a grace period ago. */
 static void
 delete_packs(void)
 {
@@ -49,7 +48,7 @@ delete_packs(void)
 	PQclear(result);
 }
 
-/* Make the copy of a chunk the one in use. */
+/* Makes the database use the new copy of a chunk. */
 static bool
 move_chunk(const char *chunk, const char *from, int64_t pack, int32_t first_byte)
 {
@@ -68,7 +67,7 @@ move_chunk(const char *chunk, const char *from, int64_t pack, int32_t first_byte
 	return result != NULL;
 }
 
-/* Copy chunks of a pack into another one, and report where each is. */
+/* Copies chunks of a pack into another one, and reports where each is. */
 static bool
 copy_chunks(PGresult * chunks, int64_t from, Pack *pack, int32_t *first_bytes)
 {
@@ -90,8 +89,8 @@ copy_chunks(PGresult * chunks, int64_t from, Pack *pack, int32_t *first_bytes)
 }
 
 /*
- * Move the used chunks of a pack elsewhere.  The empty pack is then collected
- * as any other.
+ * Moves the used chunks of a pack to other packs. The empty pack is then
+ * collected like any other.
  */
 static void
 empty_pack(const char *number)
@@ -125,7 +124,7 @@ compare_packs(const void *a, const void *b)
 	return left < right ? -1 : left > right;
 }
 
-/* Empty packs of which less than half is used. */
+/* Empties packs of which less than half is used. */
 static void
 empty_sparse_packs(StoredPack *packs, size_t n)
 {
@@ -147,7 +146,10 @@ empty_sparse_packs(StoredPack *packs, size_t n)
 	PQclear(aged);
 }
 
-/* Does the database know the pack?  Without an answer it does. */
+/*
+ * Whether the database has the pack. Returns true also if the database gives
+ * no answer.
+ */
 static bool
 pack_is_known(int64_t number)
 {
@@ -167,8 +169,8 @@ pack_is_known(int64_t number)
 }
 
 /*
- * Delete packs of a day ago that the database does not know, as it was
- * restored from an older copy.
+ * Deletes packs that are older than a day and that the database does not have,
+ * since it was restored from an older copy.
  */
 static void
 sweep_packs(const StoredPack *packs, size_t n)
@@ -177,13 +179,13 @@ sweep_packs(const StoredPack *packs, size_t n)
 		if (time(NULL) - packs[i].changed >= SWEEP_AGE &&
 			!pack_is_known(packs[i].number))
 		{
-			log_message("pack %" PRId64 " is unknown to the database: deleted",
-						packs[i].number);
+			LogLine("pack %" PRId64 " is unknown to the database: deleted",
+					packs[i].number);
 			(void) store->delete(packs[i].number);
 		}
 }
 
-/* Go through all stored packs. */
+/* Checks all stored packs. */
 static bool
 check_packs(void)
 {
@@ -199,7 +201,7 @@ check_packs(void)
 }
 
 /*
- * One round: delete what nobody uses until nothing is left to delete.
+ * Runs one round: deletes unused data until there is nothing left to delete.
  */
 bool
 upkeep_round(bool thorough)
@@ -215,7 +217,7 @@ upkeep_round(bool thorough)
 						 0, NULL, NULL, NULL);
 		if (result == NULL)
 		{
-			log_message("collect: %s", error.message);
+			LogLine("collect: %s", error.message);
 			return false;
 		}
 		more = PQgetvalue(result, 0, 0)[0] == 't';
@@ -225,7 +227,7 @@ upkeep_round(bool thorough)
 	return !thorough || check_packs();
 }
 
-/* Once a minute, for ever. */
+/* Runs a round every minute, forever. */
 static void *
 upkeep(void *arg)
 {
@@ -246,10 +248,13 @@ upkeep_start(void)
 	if (pthread_create(&thread, NULL, upkeep, NULL) == 0)
 		pthread_detach(thread);
 	else
-		log_message("could not start upkeep: nothing is collected");
+		LogLine("could not start upkeep: nothing is collected");
 }
 
-/* Is a chunk in its pack, with its digest?  ENOTCONN: it cannot be asked. */
+/*
+ * Whether a chunk is in its pack and has its digest. Sets errno to ENOTCONN if
+ * the store cannot be reached.
+ */
 static bool
 chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 {
@@ -271,7 +276,7 @@ chunk_is_good(StoreReader *reader, PGresult * chunks, int row)
 	return good;
 }
 
-/* Look at chunks, in the order of their packs; *bad counts. */
+/* Checks chunks, in the order of their packs. *bad counts the damaged ones. */
 static bool
 check_chunks(StoreReader *reader, PGresult * chunks, int64_t *last, int *bad)
 {
@@ -293,8 +298,8 @@ check_chunks(StoreReader *reader, PGresult * chunks, int64_t *last, int *bad)
 }
 
 /*
- * Read every chunk; the number of those that are not what they were.  A store
- * that cannot be asked ends it.
+ * Reads every chunk. Returns the number of damaged chunks. Stops if the store
+ * cannot be reached.
  */
 int
 upkeep_verify(void)
@@ -320,7 +325,7 @@ upkeep_verify(void)
 						 1, values, NULL, NULL);
 		if (chunks == NULL)
 		{
-			log_message("%s", error.message);
+			LogLine("%s", error.message);
 			bad++;
 			break;
 		}
@@ -332,7 +337,7 @@ upkeep_verify(void)
 	}
 	if (!answers)
 	{
-		log_message("the store cannot be asked: not all chunks were read");
+		LogLine("the store cannot be asked: not all chunks were read");
 		bad++;
 	}
 	store_read_end(&reader);

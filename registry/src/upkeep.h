@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * upkeep.h
- *		Deletes what nobody uses; verifies every stored byte.
- *
+ *		Deletes unused data, and verifies every stored byte.
  *-------------------------------------------------------------------------
  */
 #ifndef REGISTRYD_UPKEEP_H

@@ -50,7 +50,7 @@ $node->command_ok([ 'pg_dump', '-Fc', '-f', "$dir/reg.dump", $node->connstr('reg
 daemon_kill();
 daemon_start($node);		# it begins a new pack
 is(push_file('f3', content(3))->{status}, 200, 'a file comes after the dump');
-$node->safe_psql('reg', q{DELETE FROM gpucredit_registry.file WHERE path = 'f1'});
+$node->safe_psql('reg', drop_paths(q{path = 'f1'}));
 daemon_kill();
 upkeep($node, 2);
 cmp_ok($node->safe_psql('reg', q{SELECT count(*) FROM gpucredit_registry.chunk}), '<', 130,

@@ -3,8 +3,10 @@
 # Packages: libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev git git-lfs curl npm:npm
 use strict;
 use warnings;
+use Digest::SHA 'sha256_hex';
 use FindBin;
 use IPC::Run;
+use JSON::PP;
 use lib "$FindBin::RealBin/lib";
 use GpuCreditRegistry;
 use GpuCredit;
@@ -193,6 +195,112 @@ OUT
 is(query($node, 'reg', q{SELECT e.kind FROM gpucredit_registry.edge e
 	JOIN gpucredit_registry.version v ON v.version = e.child JOIN gpucredit_registry.model m USING (org, model)
 	WHERE m.name = 'llama-chat'}), 'adapter', 'a base model that a card states is an edge of lineage');
+
+# Files are cut where Xet cuts them: Hugging Face's own chunker decides.
+runs('npm installs Xet\'s chunker', 'npm', 'install', '--prefix', $dir, '--no-audit', '--no-fund',
+	'--no-update-notifier', '@huggingface/xetchunk-wasm@0.2.0');
+append_to_file("$dir/xet.mjs", <<'JS');
+import { getChunks } from "@huggingface/xetchunk-wasm";
+import { Hasher } from "gearhash-jit";
+import { writeFileSync } from "fs";
+const [dir] = process.argv.slice(2);
+const MASK = (1n << 64n) - 1n;
+// The bytes of SplitMix64, by which Xet's own tests make theirs.
+function random(seed, size) {
+	const bytes = Buffer.alloc(size + 8);
+	for (let at = 0, state = seed; at < size; at += 8) {
+		state = (state + 0x9e3779b97f4a7c15n) & MASK;
+		let z = ((state ^ (state >> 30n)) * 0xbf58476d1ce4e5b9n) & MASK;
+		z = ((z ^ (z >> 27n)) * 0x94d049bb133111ebn) & MASK;
+		bytes.writeBigUInt64LE(z ^ (z >> 31n), at);
+	}
+	return bytes.subarray(0, size);
+}
+// Xet's rule, by its own hash: a match before 8 KiB does not count.
+function chunks(bytes) {
+	const sizes = [], hasher = new Hasher(0xffff000000000000n);
+	for (let start = 0; start < bytes.length; start += sizes.at(-1)) {
+		const limit = Math.min(bytes.length - start, 131072);
+		let at = Math.min(8192 - 64 - 1, limit);
+		hasher.resetHash();
+		while (at < limit) {
+			const found = hasher.nextMatch(bytes.subarray(start + at, start + limit));
+			at = found < 0 ? limit : at + found;
+			if (at >= 8192) break;
+		}
+		sizes.push(at);
+	}
+	return sizes;
+}
+const million = random(0n, 1_000_000);
+const files = { million, constant: Buffer.alloc(1_000_000, 59), zeros: Buffer.alloc(300_000) };
+for (const size of [0, 1, 63, 8127, 8128, 8191, 8192, 8193, 131071, 131072, 131073]) files["first" + size] = million.subarray(0, size);
+for (const seed of [1, 2, 3, 4]) files["random" + seed] = random(BigInt(seed), 700_000 * seed + 1);
+// A text at whose end a chunk may end, again and again, with more and more between.
+const trigger = million.subarray(84493 - 128, 84493);
+for (const pad of [0, 1, 7, 10, 23, 46, 64, 100, 127]) {
+	const unit = Buffer.concat([trigger, Buffer.alloc(pad)]);
+	files["repeat" + pad] = Buffer.alloc(65536, unit);
+}
+const ends = (sizes) => { let end = 0; return sizes.map((size) => (end += size)).join(" "); };
+for (const [name, bytes] of Object.entries(files)) {
+	const expected = ends(chunks(bytes)), packaged = ends(getChunks(bytes).map((c) => c.length));
+	writeFileSync(`${dir}/xet.${name}`, bytes);
+	console.log([name, packaged === expected ? "same" : "other", expected].join(" "));
+}
+JS
+is(json_request('POST', '/api/repos/create', $token, { name => 'xet', organization => 'acme' })->{status}, 200,
+	'a repository for what is cut');
+
+# Sends a file, in several requests of tus if sizes are named; where it is cut.
+sub cuts
+{
+	my ($content, @sizes) = @_;
+	my $answer = json_request('POST', '/acme/xet.git/info/lfs/objects/batch', $token,
+		{   operation => 'upload', transfers => [ @sizes ? 'tus' : 'basic' ],
+			objects => [ { oid => sha256_hex($content), size => length($content) } ] });
+	my $href = $answer->{json}{objects}[0]{actions}{upload}{href};
+	my $at = 0;
+
+	request('PUT', $href, content => $content) if defined $href && !@sizes;
+	foreach my $size (@sizes)
+	{
+		request('PATCH', $href, content => substr($content, $at, $size), headers => {
+				'content-type' => 'application/offset+octet-stream',
+				'upload-offset' => $at, 'tus-resumable' => '1.0.0' });
+		$at += $size;
+	}
+	return query($node, 'reg', sprintf(q{SELECT string_agg(c.end_byte::text, ' ' ORDER BY c.end_byte)
+		FROM (SELECT sum(k.size) OVER (ORDER BY s.ordinal, u.n) AS end_byte
+			FROM gpucredit_registry.segment s, unnest(s.chunks) WITH ORDINALITY u (chunk, n)
+				JOIN gpucredit_registry.chunk k USING (chunk)
+			WHERE s.object = '\x%s') c}, sha256_hex($content)));
+}
+
+# Version 0.2.0 of the package also ends chunks at 8,128 bytes, which Xet's program
+# no longer does: the first byte that is hashed decides there.
+my @others;
+foreach (split /\n/, runs('Xet\'s chunker cuts', 'node', "$dir/xet.mjs", $dir))
+{
+	my ($name, $package, $expected) = split / /, $_, 3;
+
+	is($expected, '84493 134421 144853 243318 271793 336457 467529 494581 582000 596735 616815 653164 '
+		  . '678202 724510 815591 827760 958832 991092 1000000', 'the million bytes of Xet\'s own test')
+	  if $name eq 'million';
+	is(cuts(slurp_file("$dir/xet.$name")), $name eq 'first0' ? '0' : $expected, "$name is cut where Xet cuts it");
+	push @others, $name if $package ne 'same';
+}
+is("@others", 'random2 random3 random4 repeat10 repeat46', 'the package agrees but where it ends chunks early');
+
+# An object that was cut elsewhere, as by an older daemon, is the same file.
+my $other = slurp_file("$dir/xet.random4") . 'x';
+like(cuts($other, 300_001, length($other) - 300_001), qr/\b300001\b/, 'a file is cut where its upload was broken off');
+is(cuts($other), cuts($other, 1), 'who sends it again finds it as it is');
+is(json_request('POST', '/api/models/acme/xet/commit/main', $token, join("\n",
+	'{"key": "header", "value": {"summary": "x"}}', encode_json({ key => 'lfsFile',
+		value => { path => 'other', oid => sha256_hex($other), size => length($other) } })))->{status}, 200,
+	'it is committed');
+ok(request('GET', '/acme/xet/resolve/main/other', token => $token)->{content} eq $other, 'and read');
 
 # git-lfs, with the token in the URL, as git asks for it
 my $lfs = "http://x:$token@" . ($url =~ s{http://}{}r) . '/acme/base.git/info/lfs';

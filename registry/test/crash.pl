@@ -82,7 +82,7 @@ my $half = PostgreSQL::Test::Utils::slurp_file($0) x 200;
 my $before = daemon_packs();
 is(put($half)->{status}, 200, 'a file');
 is(commit('kept', $half, 'kept')->{status}, 200, 'is kept');
-$node->safe_psql('reg', q{DELETE FROM gpucredit_registry.file WHERE path LIKE 'w%'});
+$node->safe_psql('reg', drop_paths(q{path LIKE 'w%'}));
 daemon_kill();
 foreach my $days (2, 4, 6)
 {

@@ -15,7 +15,7 @@ use Test::More;
 use Time::HiRes qw(sleep time);
 
 my $node = registry_node('hostile');
-daemon_start($node, '--idle', 2);
+daemon_start($node, '--idle', 5);
 my $acme = registry_token($node, 'acme');
 my $db = connect_to($node, 'reg');
 
@@ -204,6 +204,25 @@ refused("$_->[0]", 403, sub { request('PUT', $_->[1], content => $file) })
 	refused('a sender of headers that hangs', 0, sub { raw(open_socket(), "GET / HTTP/1.1\r\nHost:") });
 }
 
+# Senders who send a byte now and then are cut off as well, all at once.
+{
+	my @slow = map { my $socket = open_socket(); $socket->print($_); $socket }
+	  "GET / HTTP/1.1\r\nHost:", head($put->{href}, 300_000) . 'abc',
+	  "POST /api/models/acme/m/commit/main HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{";
+	my $before = rows();
+	my $start = time;
+	local $SIG{PIPE} = 'IGNORE';
+
+	$_->blocking(0) foreach @slow;
+	while (@slow && time - $start < 120)
+	{
+		@slow = grep { $_->syswrite('x'); my $n = $_->sysread(my $answer, 4096); !defined $n || $n > 0 } @slow;
+		sleep 0.3;
+	}
+	is(scalar(@slow), 0, 'senders of a byte now and then are cut off');
+	is(rows(), $before, 'and nothing is kept of what they sent');
+}
+
 # Two at one upload: the first gets 409 once the second has begun.
 {
 	my $first = open_socket();
@@ -305,6 +324,28 @@ is($node->safe_psql('reg', q{SELECT "unique" FROM gpucredit_registry.storage('ri
 	@open = ();
 	sleep(0.5);
 	is(request('GET', '/api/models')->{status}, 200, 'then there is room again');
+}
+
+# A commit ends when its client leaves, also while it waits for another.
+{
+	is(json_request('POST', '/api/repos/create', $acme, { name => 'left' })->{status}, 200, 'a repository');
+	my $other = connect_to($node, 'reg');
+	my $waits = q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'registryd' AND state = 'active' AND wait_event_type = 'Lock'};
+	my $commit = '{"key": "header", "value": {}}' . "\n" . '{"key": "file", "value": {"path": "a", "content": "x"}}';
+
+	$other->begin_work;
+	$other->do(q{SELECT FROM gpucredit_registry.model WHERE name = 'left' FOR UPDATE});
+	my ($host) = daemon_url('') =~ m{//(.*)};
+	my @clients = map { IO::Socket::INET->new(PeerAddr => $host) } 1 .. 5;
+	$_->print("POST /api/models/acme/left/commit/main HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer $acme\r\n"
+		  . 'Content-Length: ' . length($commit) . "\r\n\r\n$commit") foreach @clients;
+	ok($node->poll_query_until('reg', "SELECT ($waits) = 5"), 'five commits wait');
+	close $_ foreach @clients;
+	ok($node->poll_query_until('reg', "SELECT ($waits) = 0"), 'and are cancelled when their clients leave');
+	$other->rollback;
+	is($db->selectrow_array(q{SELECT count(*) FROM gpucredit_registry.version JOIN gpucredit_registry.model USING (org, model) WHERE name = 'left'}),
+		0, 'nothing of them is written');
+	is(json_request('POST', '/api/models/acme/left/commit/main', $acme, $commit)->{status}, 200, 'the next client commits');
 }
 
 registry_verify($node);

@@ -12,6 +12,7 @@ use lib "$FindBin::RealBin/lib";
 use GpuCreditRegistry;
 use GpuCredit;
 use PostgreSQL::Test::Utils;
+use Socket qw(SOL_SOCKET SO_LINGER SO_RCVBUF inet_aton sockaddr_in);
 use Test::More;
 use Time::HiRes 'sleep';
 
@@ -295,6 +296,104 @@ is(request('GET', "/acme/open/resolve/$open/w")->{headers}{'cache-control'},
 	'public, max-age=2592000, immutable', 'by commit it is kept for 30 days');
 is(request('GET', '/acme/open/resolve/main/w')->{headers}{'cache-control'}, 'public, max-age=60',
 	'by a ref for a minute');
+
+# Downloads are what people did: one file, one client, one hour.
+my $whole = join '', map { content(100 + $_, 1_000_000) . $_ } 1 .. 24;
+my $size  = length $whole;
+upload($acme, 'acme/open', $whole);
+status_is(commit($acme, 'acme/open', [ lfs_file('whole', $whole) ]), 200, 'a file of 24 MB');
+# What is in the log of a file: downloads, and clients; once all answers are over.
+sub logged
+{
+	my ($content) = @_;
+
+	$node->poll_query_until('reg', 'SELECT NOT EXISTS (SELECT FROM gpucredit_registry.sending)')
+	  or die 'an answer does not end';
+	return q_(sprintf(q{SELECT count(*), string_agg(client, ' ' ORDER BY download)
+		FROM gpucredit_registry.downloads('acme', '', 0, 1000) WHERE sha256 = '%s'}, sha256_hex($content)));
+}
+my $egress = q{SELECT sum(e.bytes), sum(e.downloads) FROM gpucredit_registry.egress e
+	JOIN gpucredit_registry.model m USING (org, model) WHERE m.name = 'open'};
+logged($whole);
+my ($bytes, $count) = split /\|/, q_($egress);
+is(system('aria2c', '-q', '-x16', '-s24', '-k1M', '-d', $folder, '-o', 'whole',
+		daemon_url('/acme/open/resolve/main/whole')), 0, 'aria2c pulls it by many ranges');
+ok(slurp_file("$folder/whole") eq $whole, 'all bytes');
+is(logged($whole), '1|address:127.0.0.1', 'which is one download by one client');
+my ($more, $then) = split /\|/, q_($egress);
+is($then, $count + 1, 'and counts once');
+cmp_ok($more - $bytes, '>=', $size, 'all that was sent is billed');
+is(q_(sprintf(q{SELECT bytes FROM gpucredit_registry.downloads('acme', '', 0, 1000) WHERE sha256 = '%s'}, sha256_hex($whole))),
+	$more - $bytes, 'which the log says, too');
+cmp_ok(q_(q{SELECT max(requests) FROM gpucredit_registry.downloads('acme', '', 0, 1000)}), '>', 10,
+	'the log says by how many requests');
+
+# What a client says about itself changes nothing; what it does not read neither.
+my @open = ('GET', '/acme/open/resolve/main/whole');
+foreach my $say ({ 'user-agent' => 'a' }, { 'x-real-ip' => '10.0.0.1' }, { 'x-forwarded-for' => '10.0.0.2' },
+	{ 'x-registry-proxy' => 'pass x', 'x-real-ip' => '10.0.0.3' }, { 'client-address' => '10.0.0.4' })
+{
+	status_is(request(@open, headers => { range => 'bytes=0-9', %$say }), 206, join ' ', %$say);
+}
+logged($whole);
+($bytes) = split /\|/, q_($egress);
+status_is(request('HEAD', $open[1]), 200, 'HEAD');
+status_is(request(@open, headers => { range => "bytes=$size-" }), 416, 'a range behind the end');
+status_is(request(@open, headers => { 'if-none-match' => '*' }), 304, 'what the client has');
+logged($whole);
+is((split /\|/, q_($egress))[0], $bytes, 'cost nothing');
+request(@open, headers => { range => 'bytes=5-14' }) for 1 .. 3;
+request(@open, headers => { range => 'bytes=0-99,50-149,3-4' });
+logged($whole);
+is((split /\|/, q_($egress))[0] - $bytes, 30 + $size, 'each answer is billed for what it had, once: of many ranges the whole file');
+is(logged($whole), '1|address:127.0.0.1', 'all of this is the same download');
+request(@open, token => $rival, headers => { range => 'bytes=0-0' });
+is(logged($whole), '2|address:127.0.0.1 account:rival/', 'an account is another client');
+my $far = IO::Socket::INET->new(PeerAddr => '127.0.0.1', PeerPort => $port, LocalAddr => '127.0.0.9');
+$far->print("GET $open[1] HTTP/1.1\r\nHost: x\r\nRange: bytes=0-0\r\nConnection: close\r\n\r\n");
+1 while defined $far->getline;
+is(logged($whole), '3|address:127.0.0.1 account:rival/ address:127.0.0.9', 'and so is an address');
+
+# A client that breaks off is billed for what it received.
+my $left = IO::Socket::INET->new(Proto => 'tcp');
+setsockopt($left, SOL_SOCKET, SO_RCVBUF, 4096);
+connect($left, sockaddr_in($port, inet_aton('127.0.0.1'))) or die $!;
+($bytes) = split /\|/, q_($egress);
+$left->autoflush(1);
+$left->print("GET $open[1] HTTP/1.1\r\nHost: x\r\n\r\n");
+$left->getline;
+setsockopt($left, SOL_SOCKET, SO_LINGER, pack('ii', 1, 0));
+close $left;
+logged($whole);
+cmp_ok((split /\|/, q_($egress))[0] - $bytes, '<', 300_000, 'after the headers, less than the kernel would keep');
+
+# Aliases and immutable tags.
+my $api = '/api/models/acme/open';
+status_is(json_request('POST', "$api/alias/champion", $acme, { revision => $open }), 200, 'an alias names a version');
+status_is(commit($acme, 'acme/open', [ { key => 'file', value => { path => 'w', encoding => 'base64', content => 'e30=' } } ]),
+	200, 'while the branch goes on');
+ok(request('GET', '/acme/open/resolve/%40champion/w')->{content} eq $weights, 'the alias stays, and clients read by it');
+is(json_request('GET', "$api/revision/%40champion")->{json}{sha}, $open, 'as a revision');
+is_deeply(json_request('GET', "$api/refs")->{json}{aliases}, [ { name => '@champion', targetCommit => $open } ], 'it is listed');
+is(json_request('GET', "$api/refs")->{json}{branches}[0]{name}, 'main', 'and is no branch');
+is(@{ json_request('GET', "$api/refs")->{json}{branches} }, 1, 'of which there is one');
+status_is(json_request('POST', "$api/commit/%40champion", $acme, '{"key": "header", "value": {}}'), 400, 'nobody commits to it');
+status_is(json_request('POST', "$api/branch/%40champion", $acme, {}), 400, 'nor makes a branch of its name');
+status_is(json_request('POST', "$api/alias/champion", $rival, { revision => 'main' }), 403, 'who may only read moves none');
+status_is(json_request('POST', "$api/alias/a.b", $acme, {}), 400, 'no name of one');
+status_is(json_request('POST', "$api/alias/next", $acme, { revision => 'none' }), 404, 'no revision');
+status_is(json_request('POST', "$api/alias/champion", $acme), 200, 'it moves');
+is(request('GET', '/acme/open/resolve/%40champion/w')->{content}, '{}', 'to main');
+status_is(json_request('DELETE', "$api/alias/champion", $acme), 200, 'and goes');
+status_is(json_request('DELETE', "$api/alias/champion", $acme), 404, 'once');
+status_is(request('GET', '/acme/open/resolve/%40champion/w'), 404, 'nothing is read by it');
+q_(q{SELECT gpucredit_registry.set_immutable_tags('acme', model, '{v*}') FROM gpucredit_registry.model WHERE name = 'open'});
+status_is(json_request('POST', "$api/tag/$open", $acme, { tag => 'v1' }), 201, 'an immutable tag is made');
+status_is(json_request('POST', "$api/tag/$open", $acme, { tag => 'beta' }), 201, 'and another');
+status_is(json_request('DELETE', "$api/tag/v1", $acme), 403, 'it is not deleted');
+status_is(json_request('POST', "$api/tag/main", $acme, { tag => 'v1' }), 403, 'nor moved');
+status_is(json_request('DELETE', '/api/repos/delete', $acme, { name => 'open', organization => 'acme' }), 403, 'nor its repository deleted');
+status_is(json_request('DELETE', "$api/tag/beta", $acme), 200, 'the other is');
 
 # Refusals that pass.
 q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, 10)});

@@ -98,5 +98,45 @@ is(q_(qq{SELECT size FROM gpucredit_registry.resolve('rival', (SELECT model FROM
 	'and are read');
 fails("SELECT gpucredit_registry.quarantine('acme', 999, 'x', 'q3')", 'UC501', 'no such version');
 fails("SELECT gpucredit_registry.quarantine('acme', $base, '', 'q3')", '22023', 'no reason');
+
+# The datasets of a version and of what it was made from, with their licences.
+sub card
+{
+	my ($org, $account, $name, $kind, $card, $parents) = @_;
+
+	return q_(sprintf(q{SELECT version FROM gpucredit_registry.commit('%s', (SELECT model FROM
+		gpucredit_registry.create_model('%s', '%s', '%s', 'm%s', kind => '%s')), 'main', jsonb_build_array(
+			jsonb_build_object('path', 'README.md', 'content', encode(convert_to(E'%s', 'UTF8'), 'base64'))), 'd%s',
+			parents => '%s')}, $org, $org, $account, $name, $name, $kind, $card, $name, $parents // '[]'));
+}
+my $web = card('acme', '', 'web', 'dataset', '---\nlicense: cc-by-4.0\n---\n');
+card('rival', '', 'hidden', 'dataset', '---\nlicense: cc0-1.0\n---\n');
+my $trained = card('acme', '', 'trained', 'model', '---\ndatasets: [acme/web, rival/hidden, elsewhere]\n---\n');
+my $datasets = sub { return q_(sprintf(q{SELECT string_agg(concat_ws(' ', dataset, dataset_version, license, depth, of_version), ', ')
+	FROM gpucredit_registry.datasets('%s', %s)}, @_)) };
+is($datasets->('acme', $trained), "acme/web $web cc-by-4.0 0 $trained, elsewhere 0 $trained, rival/hidden 0 $trained",
+	'datasets of a card; of one that the author may not read nothing is known');
+my $model_of = "(SELECT model FROM gpucredit_registry.version WHERE version = $trained)";
+my $follow = q_("SELECT version FROM gpucredit_registry.commit('acme', $model_of, 'main', '[{\"path\": \"w\", \"content\": \"dw==\"}]', 'df')");
+is($datasets->('acme', $follow), $datasets->('acme', $trained) =~ s/ $trained\b/ $follow/gr, 'the next version has them, too');
+q_(q{UPDATE gpucredit_registry.model SET license = 'other', card = NULL WHERE name = 'web'});
+like($datasets->('acme', $follow), qr/acme\/web $web cc-by-4\.0/, 'a licence that changes later changes no record');
+q_("SELECT gpucredit_registry.add_dataset('acme', $follow, 'elsewhere', 'odc-by')");
+q_("SELECT gpucredit_registry.add_dataset('acme', $follow, 'images', 'cc0-1.0')");
+like($datasets->('acme', $follow), qr/elsewhere odc-by 0 $follow, images cc0-1\.0/, 'the owner states others, and licences');
+my $made = q_(qq{SELECT version FROM gpucredit_registry.commit('acme', (SELECT model FROM gpucredit_registry.create_model('acme', '', 'made', 'mm')),
+	'main', '[]', 'dm', parents => '[{"org": "acme", "version": $follow}]')});
+is($datasets->('acme', $made), $datasets->('acme', $follow) =~ s/ 0 / 1 /gr, 'what is made from it was trained on them');
+q_(qq{SELECT gpucredit_registry.grant_access('acme', $model_of, 'org:rival', 'read')});
+my $theirs = q_(qq{SELECT version FROM gpucredit_registry.commit('rival', (SELECT model FROM gpucredit_registry.create_model('rival', '', 'made', 'mm')),
+	'main', '[]', 'dm', parents => '[{"org": "acme", "version": $follow}]')});
+is($datasets->('rival', $theirs), $datasets->('acme', $made), 'also in an organisation that may read it');
+q_(qq{SELECT gpucredit_registry.revoke_access('acme', $model_of, 'org:rival')});
+is($datasets->('rival', $theirs), '', 'as long as it may');
+fails("SELECT gpucredit_registry.add_dataset('acme', $follow, '$_')", '22023', 'a name that is none') foreach '', ' x', 'x' x 201;
+fails("SELECT gpucredit_registry.datasets('acme', 999)", 'UC501', 'no such version');
+q_(q{CREATE ROLE dt IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('dt', 'rival')});
+fails("SET ROLE dt; SELECT gpucredit_registry.$_",
+	'UC501', "a tenant does not reach another's: $_") foreach "datasets('acme', $trained)", "add_dataset('acme', $trained, 'x')";
 registry_verify($node);
 done_testing();

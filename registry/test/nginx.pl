@@ -84,7 +84,13 @@ like($got->{head}, qr/^etag: "@{[ sha256_hex($content) ]}"/mi, 'and its digest')
 $got = curl('-r', '1000000-1000099', $pinned);
 is($got->{status}, 206, 'a range of it');
 ok($got->{content} eq substr($content, 1000000, 100), 'is cut from what is cached');
-sub egress { return query($node, 'reg', 'SELECT sum(bytes) FROM gpucredit_registry.egress') }
+# What was sent so far, once all answers are over: a client may have its last byte before the daemon has written that down.
+sub egress
+{
+	$node->poll_query_until('reg', 'SELECT NOT EXISTS (SELECT FROM gpucredit_registry.sending)')
+	  or die 'an answer does not end';
+	return query($node, 'reg', 'SELECT sum(bytes) FROM gpucredit_registry.egress');
+}
 is(egress(), '8000100', 'egress is what clients got, from the cache or not');
 is(curl('-I', $pinned)->{status}, 200, 'HEAD is answered');
 is(egress(), '8000100', 'and is no egress');
@@ -117,6 +123,14 @@ like(curl($pinned)->{head}, qr/X-Cache-Status: HIT/i, 'and it is still in the ca
 # A branch moves, a private file is somebody's: neither is cached.
 curl("$url/acme/m/resolve/main/w") for 1, 2;
 is(egress(), '40000200', 'a branch is fetched each time');
+
+# Downloads count by the address that nginx sees, and by no other that a client names.
+curl('--interface', "127.0.0.$_", '-r', '0-9', $pinned) for 7, 8, 8;
+curl('-H', 'X-Real-IP: 10.0.0.1', '-H', 'X-Registry-Proxy: pass x', '-r', '0-9', $pinned);
+curl('--interface', '127.0.0.7', '-H', 'X-Real-IP: 10.0.0.1', "$url/acme/m/resolve/main/w");
+is(query($node, 'reg', q{SELECT string_agg(client, ' ' ORDER BY client) FROM gpucredit_registry.downloads('acme')}),
+	'address:127.0.0.1 address:127.0.0.7 address:127.0.0.8', 'each address is a client');
+
 $node->safe_psql('reg', q{UPDATE gpucredit_registry.model SET visibility = 'private'});
 my @as = ('-H', "Authorization: Bearer $token");
 is(curl(@as, $pinned)->{status}, 200, 'a file that was public, and is private now, is read by its owner') for 1, 2;

@@ -286,6 +286,20 @@ foreach (
 is(oci('GET', 'acme/raw/tags/list?n=2', $acme)->{content} =~ s/\s//gr, '{"name":"acme/raw","tags":["latest","multi"]}', 'a page of tags');
 is(oci('GET', 'acme/raw/tags/list?n=2&last=multi', $acme)->{content} =~ s/\s//gr, '{"name":"acme/raw","tags":["v1"]}', 'the next');
 
+# An immutable tag stays, with all that its index names.
+my $raw = q_(q{SELECT model FROM gpucredit_registry.model WHERE name = 'raw'});
+q_("SELECT gpucredit_registry.set_immutable_tags('acme', $raw, '{mul?i}')");
+status_is(oci('PUT', 'acme/raw/manifests/multi', $acme, content => $index), 201, 'the same is pushed again');
+status_is(oci('PUT', 'acme/raw/manifests/multi', $acme, content => $index . ' '), 403, 'another is not');
+status_is(oci('DELETE', 'acme/raw/manifests/multi', $acme), 403, 'nor is the tag deleted');
+status_is(oci('DELETE', 'acme/raw/manifests/' . digest($index), $acme), 403, 'nor what it names');
+my ($part) = $index =~ /(sha256:[0-9a-f]{64})/;
+status_is(oci('DELETE', "acme/raw/manifests/$part", $acme), 403, 'nor an image of it');
+q_("SELECT gpucredit_registry.set_retention('acme', $raw, 0, keep_read => '0', prune_tags => '{latest,v1}')");
+is(q_("SELECT string_agg(kept_by, ' ' ORDER BY version) FROM gpucredit_registry.retention('acme', $raw) r
+	WHERE kept_by LIKE '%immutable%'"), 'immutable_tag, tag immutable_tag, tag', 'retention keeps both');
+q_("SELECT gpucredit_registry.set_immutable_tags('acme', $raw, '{}'), gpucredit_registry.delete_retention('acme', $raw)");
+
 # Scans, quotas and credit are those of models.
 q_(q{SELECT gpucredit_registry.set_storage_quota('acme', "unique" + 100000, NULL) FROM gpucredit_registry.storage('acme')});
 status_is(push_blob('acme/raw', $acme, digest(content(8, 300_000)), content(8, 300_000)), 403, 'more than the quota');

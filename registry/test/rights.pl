@@ -172,5 +172,71 @@ is(q_($as->($_, qq{SELECT replayed FROM gpucredit_registry.create_model('acme', 
 is(q_($as->('bob', q{SELECT replayed FROM gpucredit_registry.create_model('acme', 'nlp', 'of-bob', 'k1')})), 't',
 	'and finds its own answer');
 fails(q{DELETE FROM gpucredit_registry.event}, 'UC901', 'events stay');
+# Commits store what they change, and each version keeps its own list of files.
+my $tree = q_(q{SELECT model FROM gpucredit_registry.create_model('acme', 'nlp', 'tree', 'tree')});
+my $keys = 0;
+my $commit_sql = sub {
+	my ($ref, $operations) = @_;
+
+	return sprintf q{SELECT version FROM gpucredit_registry.commit('acme', %s, '%s', '%s', 'tree%s')},
+	  $tree, $ref, $operations, $keys++;
+};
+my $files = sub {
+	return q_(sprintf q{SELECT coalesce(string_agg(path || '=' || size, ' ' ORDER BY path), '')
+		FROM gpucredit_registry.file WHERE org = 'acme' AND version = %s}, $_[0]);
+};
+my $entries = sub { return q_(q{SELECT count(*) FROM gpucredit_registry.entry}) };
+my @tree = q_($commit_sql->('main', '[{"path": "a", "content": "YQ=="}, {"path": "d/b", "content": "YQ=="},
+	{"path": "d/c", "content": "YQ=="}, {"path": "d0", "content": "YQ=="}]'));
+my $before = $entries->();
+push @tree, q_($commit_sql->('main', '[{"path": "a", "content": "YWE="}]'));
+is($entries->() - $before, 1, 'a commit of one file stores one');
+push @tree, q_($commit_sql->('main', '[{"path": "a", "content": "YWE="}]'));
+is($entries->() - $before, 1, 'the same file again stores none');
+push @tree, q_($commit_sql->('main', '[{"path": "d", "op": "delete_folder"}, {"path": "a", "op": "delete"},
+	{"path": "a", "content": "YWFh"}, {"path": "n", "content": "YQ=="}, {"path": "n", "op": "delete"}]'));
+is($files->($tree[0]), 'a=1 d/b=1 d/c=1 d0=1', 'the first version keeps its files');
+is($files->($tree[1]), 'a=2 d/b=1 d/c=1 d0=1', 'the second has the new one');
+is($files->($tree[2]), $files->($tree[1]), 'as has the third');
+is($files->($tree[3]), 'a=3 d0=1', 'operations take effect in order, and a folder is no prefix of a name');
+q_(qq{INSERT INTO gpucredit_registry.ref VALUES ('acme', $tree, 'old', $tree[1])});
+push @tree, q_($commit_sql->('old', '[{"path": "d/c", "op": "delete"}]'));
+is($files->($tree[4]), 'a=2 d/b=1 d0=1', 'a branch from an older version has the files of that version');
+push @tree, q_($commit_sql->('main', '[{"path": "m", "content": "YQ=="}]'));
+is($files->($tree[5]), 'a=3 d0=1 m=1', 'and changes no other branch');
+is($files->($tree[4]), 'a=2 d/b=1 d0=1', 'nor does the other change it');
+q_(qq{SELECT gpucredit_registry.drop_files('acme', $tree[2])});
+is($files->($tree[2]), '', 'files of a version are deleted');
+is($files->($tree[1]) . $files->($tree[3]), 'a=2 d/b=1 d/c=1 d0=1a=3 d0=1', 'and those of its neighbours stay');
+
+# File systems that fold case hold no file beside a folder of that name.
+fails($commit_sql->('main', $_->[0]), '22023', "$_->[1] is refused")
+  foreach [ '[{"path": "A", "content": "YQ=="}]', 'a name in other letters' ],
+  [ '[{"path": "A/x", "content": "YQ=="}]', 'a folder named as a file in other letters' ],
+  [ '[{"path": "X/y", "content": "YQ=="}, {"path": "x", "content": "YQ=="}]', 'a file named as a folder in other letters' ];
+like(q_($commit_sql->('main', '[{"path": "A", "content": "YQ=="}, {"path": "a", "op": "delete"}]')), qr/^\d+$/,
+	'a file is renamed to other letters in one commit');
+
+# Of two commits on one version, whose snapshots are equally old, one fails.
+{
+	my ($one, $other) = map { connect_to($node, 'reg') } 1, 2;
+
+	q_(qq{INSERT INTO gpucredit_registry.ref SELECT org, model, 'twin', version
+		FROM gpucredit_registry.ref WHERE model = $tree AND ref = 'main'});
+	foreach ($one, $other)
+	{
+		$_->do('BEGIN ISOLATION LEVEL REPEATABLE READ');
+		$_->selectrow_array('SELECT count(*) FROM gpucredit_registry.version');
+	}
+	$one->do($commit_sql->('main', '[{"path": "one", "content": "YQ=="}]'));
+	$one->do('COMMIT');
+	$other->{PrintError} = 0;
+	ok(!eval { local $other->{RaiseError} = 1; $other->do($commit_sql->('twin', '[{"path": "two", "content": "YQ=="}]')) },
+		'a commit whose snapshot is too old fails');
+	is($other->state, '40001', 'and may be tried again');
+	$other->do('ROLLBACK');
+	$_->disconnect foreach $one, $other;
+}
+
 registry_verify($node);
 done_testing();

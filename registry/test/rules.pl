@@ -138,6 +138,8 @@ q_("SELECT gpucredit_registry.grant_access('acme', $model{secret}, 'org:rival', 
 q_(q{SELECT gpucredit_registry.set_storage_quota('rival', 1000)});
 is(commit($rival, 'rival/r', by_digest('w', $weights))->{status}, 403,
 	'bytes that another organisation has stored count like new ones');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.alerts('rival') WHERE kind = 'denied' AND detail ->> 'reason' = 'storage_quota'}), '1',
+	'of which the owner gets an alert, though nothing else of the request is kept');
 q_(q{SELECT gpucredit_registry.set_storage_quota('rival', NULL)});
 q_("SELECT gpucredit.suspend_account('rival', '', true)");
 is(commit($rival, 'rival/r', inline('a', 'a'))->{status}, 403, 'a suspended organisation commits no byte');
@@ -185,7 +187,88 @@ is(q_("SELECT gpucredit_registry.block_objects('{" . sha256_hex($weights) . ',' 
 is($read->($nlp, 'acme/secret', 'w'), 403, 'a file on it is not read');
 q_("SELECT gpucredit_registry.unblock_objects('{" . sha256_hex($weights) . "}', 'off the list')");
 fails("SELECT gpucredit_registry.block_objects('{xyz}', 'r')", '22023', 'no digest');
-foreach my $fn ("block_objects('{}', 'r')", "unblock_objects('{}', 'r')", "record_score('acme', 1, 'b', 'm', 1)")
+
+# A list with a source: what is on it is neither read nor committed, and what is there goes into quarantine.
+my $bytes = sha256_hex($weights);
+my $tuned = q_(qq{SELECT version FROM gpucredit_registry.commit('acme', (SELECT model FROM
+	gpucredit_registry.create_model('acme', 'nlp', 'tuned', 'mt')), 'main', '[]', 'ct',
+	parents => '[{"org": "acme", "version": $bad}]')});
+my $listing = sub { return sprintf(q{SELECT %s FROM gpucredit_registry.import_fingerprints('feed', E'%s'%s)},
+		$_[1] // '*', $_[0] =~ s/\n/\\n/gr =~ s/\r/\\r/gr, $_[2] // '') };
+my $list = "# digests\r\n\r\n" . uc($bytes) . "  a backdoor\r\n" . ('1' x 64) . ", seen elsewhere\n$bytes a backdoor, again\n";
+my $kept = q_(q{SELECT count(*) FROM gpucredit_registry.version WHERE quarantined_at IS NOT NULL});
+my $dry = q_($listing->($list, '*', ', dry_run => true'));
+is(q_(q{SELECT count(*) FROM gpucredit_registry.version WHERE quarantined_at IS NOT NULL}), $kept, 'a dry run changes nothing');
+is($read->($nlp, 'acme/secret', 'w'), 200, 'and the file is still read');
+my $alerts = q_('SELECT coalesce(max(alert), 0) FROM gpucredit_registry.alert');
+is(q_($listing->($list)), $dry, 'a list does what its dry run said');
+like($dry, qr/^2\|[4-9]$/, 'two digests, and each version that has one');
+is(q_($listing->($list)), '0|0', 'the same again changes nothing');
+is($read->(@$_, 'w'), 403, "$_->[1] is not read") foreach [ $nlp, 'acme/secret' ], [ $owner, 'acme/own' ], [ $rival, 'rival/r' ];
+is(q_("SELECT quarantined_at IS NOT NULL FROM gpucredit_registry.version WHERE version = $tuned"), 't',
+	'what was made from it goes into quarantine, too');
+is(q_("SELECT string_agg(DISTINCT org || ' ' || account, ', ') FROM gpucredit_registry.alert WHERE alert > $alerts AND kind = 'quarantine'"),
+	'acme nlp, acme vision, rival ', 'each owner gets an alert');
+my $feed = q{(SELECT kind, org, detail FROM gpucredit.event_pending UNION ALL SELECT kind, org, detail FROM gpucredit.event) e};
+is(q_("SELECT count(DISTINCT detail ->> 'name') FROM $feed WHERE kind = 'model.quarantined' AND detail ->> 'reason' LIKE '%list \"feed\"'"),
+	q_(q{SELECT count(DISTINCT model) FROM gpucredit_registry.version WHERE quarantine_reason LIKE '%list "feed"'}),
+	'and an event for each repository');
+is(q_('SELECT string_agg(concat_ws(\' \', left(sha256, 2), of_source, reason), \'; \') FROM gpucredit_registry.fingerprints(\'feed\')'),
+	'11 feed seen elsewhere; ' . substr($bytes, 0, 2) . ' feed a backdoor, again', 'the list is read, with the last reason of each');
+my $evil = 'evil' x 1000;
+q_($listing->(sha256_hex($evil), 'listed', ", reason => 'malware'"));
+is(send_bytes($owner, 'acme/own', $evil), 200, 'bytes on a list are sent');
+my $answer = commit($owner, 'acme/own', by_digest('evil', $evil));
+is($answer->{status}, 403, 'but not committed');
+like($answer->{json}{error}, qr/The list "feed" says: malware/, 'with the reason');
+is(commit($owner, 'acme/own', inline('evil', $evil))->{status}, 403, 'nor as a small file');
+is(commit($owner, 'acme/own', inline('b', 'b'))->{status}, 200, 'its owner commits another file');
+is($read->($owner, 'acme/own', 'b'), 403, 'but a version that keeps such a file is in quarantine');
+is(commit($owner, 'acme/own', { key => 'deletedFile', value => { path => 'w' } })->{status}, 200, 'its owner deletes the file');
+is($read->($owner, 'acme/own', 'b'), 200, 'and the next version is read');
+fails("SELECT gpucredit_registry.import_fingerprints('feed', '$_')", '22023', "no list: $_")
+  foreach 'xyz bad', ('0' x 63) . ' bad', '0' x 64, ('0' x 65) . ' bad', sha256_hex('') . ' the empty file', ('0' x 64) . ' ' . 'x' x 1001;
+fails("SELECT gpucredit_registry.import_fingerprints('', '')", '22023', 'no source');
+fails("SELECT gpucredit_registry.fingerprints(after => 'x')", '22023', 'no digest to begin after');
+fails("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT gpucredit_registry.import_fingerprints('feed', '')", '25001',
+	'a list is not imported by a snapshot that may be old');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.fingerprints()}), '3', 'and nothing of them is kept');
+
+# A commit that is on its way while a list comes, and one whose snapshot is older.
+my $tardy = 'late' x 1000;
+my $commit_late = sub { return sprintf(q{SELECT status FROM gpucredit_registry.commit('acme', %s, 'main',
+	'[{"path": "late", "content": "%s"}]', '%s')}, $model{own}, encode_base64($tardy, ''), $_[0]) };
+my $one = connect_to($node, 'reg');
+$one->begin_work;
+$one->do($commit_late->('l1'));
+my @pids = in_parallel(1, sub { connect_to($node, 'reg')->do($listing->(sha256_hex($tardy) . ' late')) });
+$node->poll_query_until('reg', q{SELECT count(*) = 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%import_fingerprints%'});
+$one->commit;
+is(wait_for_children(@pids), 0, 'a list waits for a commit that did not see it');
+is(q_(q{SELECT count(*) FROM gpucredit_registry.version v JOIN gpucredit_registry.file f USING (org, version)
+	WHERE f.path = 'late' AND v.quarantined_at IS NOT NULL}), '1', 'and its version is in quarantine');
+$tardy = 'later' x 1000;
+$one->do('BEGIN ISOLATION LEVEL REPEATABLE READ');
+$one->do('SELECT count(*) FROM gpucredit_registry.model');
+q_($listing->(sha256_hex($tardy) . ' later'));
+ok(!eval { $one->do($commit_late->('l2')); 1 } && $one->state eq '40001', 'a commit with an older snapshot is to be repeated');
+$one->do('ROLLBACK');
+fails($commit_late->('l3'), 'UC504', 'and then refused');
+q_($listing->("$bytes another list knows it", '*') =~ s/'feed'/'other'/r);
+is(q_(qq{SELECT string_agg(of_source, ' ') FROM gpucredit_registry.fingerprints(after => coalesce(
+		(SELECT max(sha256) FROM gpucredit_registry.fingerprints() WHERE sha256 < '$bytes'), ''), n => 1)}),
+	'feed other', 'a page does not end between two lists that name one digest');
+is(q_(qq{SELECT gpucredit_registry.delete_fingerprints('feed', '{$bytes}')}), '1', 'it is taken off the list');
+q_(qq{SELECT gpucredit_registry.release_quarantine('acme', $bad, 'clean', 'b6')});
+is($read->($nlp, 'acme/secret', 'w'), 403, 'while another list names it, it is not read');
+is(q_(q{SELECT gpucredit_registry.delete_fingerprints('other')}), '1', 'nor does that one');
+is($read->($nlp, 'acme/secret', 'w'), 200, 'then it is read again');
+is($read->($rival, 'rival/r', 'w'), 403, 'but in quarantine until the version is released');
+q_(q{SELECT gpucredit_registry.release_quarantine(org, version, 'clean', 'b7' || version) FROM gpucredit_registry.version
+	WHERE quarantined_at IS NOT NULL});
+q_(q{SELECT gpucredit_registry.delete_fingerprints('feed')});
+
+foreach my $fn ("block_objects('{}', 'r')", "unblock_objects('{}', 'r')", "import_fingerprints('s', '')", "delete_fingerprints('s')", 'fingerprints()', "record_score('acme', 1, 'b', 'm', 1)")
 {
 	q_("CREATE ROLE t IN ROLE gpucredit_tenant; SELECT gpucredit.bind_tenant('t', 'acme')") if $fn =~ /^block/;
 	fails("SET ROLE t; SELECT gpucredit_registry.$fn", '42501', "a tenant may not call $fn");

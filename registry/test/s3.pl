@@ -166,7 +166,7 @@ s3_fault('old', 'GET', 100);
 upkeep($node, 0);
 s3_fault('none', 'GET', 0);
 is(scalar(s3_files()), $objects - 1, 'an old object goes that the database does not know, no other');
-sql(q{DELETE FROM gpucredit_registry.file WHERE path IN ('base', 'tuned', 'late')});
+sql(drop_paths(q{path IN ('base', 'tuned', 'late')}));
 upkeep($node, $_) foreach 2, 4, 6;
 is(bytes_kept(), sql('SELECT sum(size) FROM gpucredit_registry.chunk'),
 	'what nobody uses goes, and with it the rest of its packs');

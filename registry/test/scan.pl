@@ -222,6 +222,27 @@ sub python
 	return $out;
 }
 
+# A file that a Python program makes of archives, in "out".
+sub archived
+{
+	my ($program) = @_;
+
+	return python('import bz2, gzip, io, lzma, os, pickle, sys, tarfile, zipfile
+class E:
+	def __reduce__(self): return (os.system, ("id",))
+call = pickle.dumps(E())
+eicar = rb"X5O!P%@AP[4\PZX54(P^)7CC)7}" + b"$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*"
+def zipped(name, data):
+	b = io.BytesIO()
+	with zipfile.ZipFile(b, "w", zipfile.ZIP_DEFLATED) as z: z.writestr(name, data)
+	return b.getvalue()
+def add(t, name, data):
+	i = tarfile.TarInfo(name); i.size = len(data); t.addfile(i, io.BytesIO(data))
+torch = zipped("archive/data.pkl", call)
+' . $program . '
+sys.stdout.buffer.write(out)');
+}
+
 q_(q{SELECT gpucredit_registry.set_scan_policy('acme', '{yara,pickle,license,fingerprint}', '{mit,apache-2.0}')});
 my $weights = content(1, 2_000_000);
 my %bad = (
@@ -241,11 +262,31 @@ with zipfile.ZipFile(b, "w", zipfile.ZIP_DEFLATED) as z:
 	with z.open("archive/data.pkl", "w", force_zip64=True) as f:
 		for _ in range(130): f.write(bytes(1 << 20))
 sys.stdout.buffer.write(b.getvalue())'),
+	'weights.nemo' => archived('tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as t: add(t, "model_config.yaml", b"a: 1"); add(t, "model_weights.ckpt", torch)
+out = tar.getvalue()'),
+	'packed.tar.gz' => archived('tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w:gz") as t: add(t, "a/b.pkl", call)
+out = tar.getvalue()'),
+	'nested.zip' => archived('out = zipped("inner", zipped("x/data.pkl", call))'),
+	'prefix.png' => archived('out = b"\x89PNG" + bytes(5000) + zipped("data.pkl", call)'),
+	'renamed.pt' => archived('out = zipped("archive/data/0", call)'),
+	'pickle.pkl.xz' => archived('out = lzma.compress(call)'),
+	'deep.zip' => archived('out = call
+for _ in range(7): out = zipped("data.pkl", out)'),
+	'secret.zip' => archived('out = bytearray(zipped("data.pkl", call)); out[6] |= 1; out[out.rfind(b"PK\x01\x02") + 8] |= 1'),
+	'virus.zip' => archived('out = zipped("in/readme.txt", zipped("y", b"x" * 500 + eicar))'),
 	'computed.pkl' => "\x80\x04N\x8c\x06system\x93.",
 	'early.pkl' => "cos\nsystem\n\xff",
 	'huge.pkl' => "\x80\x04\x8e" . pack('Q<', 1 << 62),
 	'window.bin' => ('x' x 8_388_600) . 'X5O!P%@AP[4\PZX54(P^)7CC)7}$EICAR-STANDARD-ANTIVIRUS-TEST-FILE!$H+H*' . 'x' x 100);
 my %good = (
+	'fine.nemo' => archived('tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as t: add(t, "model_weights.ckpt", zipped("archive/data.pkl", pickle.dumps({"a": 1}))); add(t, "tokens.txt", b"a")
+out = tar.getvalue()'),
+	'logs.tar.gz' => archived('tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w:gz") as t: add(t, "log.txt", b"line\n" * 1000)
+out = tar.getvalue()'),
 	'deep.pkl' => '(' x 100_000 . '0' x 100_000 . 'N.',
 	'many.pkl' => "\x80\x04" . 'N0' x 500_000 . 'N.',
 	'raw.bin' => $weights,
@@ -261,8 +302,28 @@ my $good = push_files('good', [], map { [ $_, $good{$_} ] } sort keys %good);
 make_model('gpl', 'gpl-3.0');
 my $gpl = push_files('gpl', [], [ 'w.bin', $weights ]);
 my $egress = q_(q{SELECT count(*) FROM gpucredit_registry.egress});
+is(archived(sprintf('sys.path.insert(0, "%s")
+import registry_archive, registry_pickle
+registry_archive.MAX_MEMBERS, registry_archive.MAX_UNPACKED = 10, 1 << 20
+many = io.BytesIO()
+with zipfile.ZipFile(many, "w") as z:
+	for i in range(11): z.writestr(str(i), b"")
+tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as t: add(t, "a", bytes(2 << 20)); add(t, "b.pkl", call)
+sparse = tarfile.TarInfo("s"); sparse.size = 1 << 40
+out = b""
+for data in many.getvalue(), gzip.compress(tar.getvalue()), zipped("a.tar.xz", lzma.compress(tar.getvalue())), tar.getvalue(), gzip.compress(sparse.tobuf()):
+	look = registry_pickle.Look()
+	look.look("f", io.BytesIO(data), len(data))
+	out += "".join(look.findings + look.notes).encode() + b"\n"', "$FindBin::RealBin/../scan")), <<'OUT', 'an archive has bounds, whose bytes are not unpacked beyond them');
+f: is too much to look at: more than 10 members
+f: is too much to look at: archives that unpack to 50 times their size
+f/a.tar.xz: is too much to look at: archives that unpack to 50 times their size
+f/b.pkl: calls posix.system
+f: cannot be looked into: unexpected end of data
+OUT
 scan();
-like(scans($version{$_}), $_ eq 'window.bin' ? qr/yara failed/ : qr/pickle failed/, "$_ fails")
+like(scans($version{$_}), /^(window|virus)/ ? qr/yara failed/ : qr/pickle failed/, "$_ fails")
   foreach sort keys %bad;
 is(scans($good), 'fingerprint passed, license passed, pickle passed, yara passed',
 	'what is harmless passes, however deep and long');
@@ -350,5 +411,7 @@ is(scans($newest), 'yara passed', 'a worker is killed, and another does its work
 q_(q{SELECT gpucredit_registry.rescan('acme', (SELECT max(version) FROM gpucredit_registry.scan))});
 scan();
 is(request('GET', '/acme/held/resolve/main/w')->{status}, 200, 'then everybody does');
+cmp_ok(q_(q{SELECT count(*) FROM (SELECT kind FROM gpucredit.event_pending UNION ALL SELECT kind FROM gpucredit.event) e
+	WHERE kind = 'model.restricted'}), '>', 0, 'those who follow events hear of versions that failed');
 registry_verify($node);
 done_testing();

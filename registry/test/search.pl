@@ -87,7 +87,7 @@ fails(q{SET ROLE vera; SELECT gpucredit_registry.alerts('acme')}, 'UC001',
 
 # what was downloaded most
 q_(q{SELECT gpucredit_registry.close_download('acme', d.download, 4)
-	FROM generate_series(1, 2) i, gpucredit_registry.open_download('acme', 1, 'a', NULL, 4 + 0 * i) d});
+	FROM generate_series(1, 2) i, gpucredit_registry.open_download('acme', 1, 'a', NULL, 4, '192.0.2.' || i) d});
 is(q_(q{SELECT name, downloads, bytes FROM gpucredit_registry.popular(now() - interval '7 days')}),
 	'llama-7b|2|8', 'the most popular');
 

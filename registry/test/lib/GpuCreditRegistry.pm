@@ -20,7 +20,7 @@ use PostgreSQL::Test::Utils;
 our @EXPORT = qw(
   registry_node registry_token daemon_start daemon_kill daemon_url
   request json_request registry_verify upkeep daemon_packs daemon_store daemon_pid
-  keep_packs_in store_body
+  keep_packs_in store_body drop_paths
 );
 
 my %daemon;
@@ -130,9 +130,20 @@ sub store_body
 	my ($org, $body) = @_;
 
 	return qq{SELECT gpucredit_registry.store_bodies(ARRAY['$body'::bytea]),
-		gpucredit_registry.possess_all('$org', ARRAY[sha256('$body')]);
+		gpucredit_registry.use_objects('$org',
+			gpucredit_registry.hold_objects('$org', ARRAY[sha256('$body')]));
 		INSERT INTO gpucredit_registry.sender VALUES ('$org', sha256('$body'), 'account:$org/', gpucredit.now())
 		ON CONFLICT DO NOTHING};
+}
+
+# SQL by which no version has certain files any more, so that their bytes go.
+sub drop_paths
+{
+	my ($where) = @_;
+
+	return qq{DELETE FROM gpucredit_registry.entry WHERE $where;
+		UPDATE gpucredit_registry.version v SET files = (SELECT count(*)
+			FROM gpucredit_registry.file f WHERE f.org = v.org AND f.version = v.version)};
 }
 
 # A round of upkeep, so many days from now.
