@@ -4,12 +4,13 @@
 // It keeps nothing: gpucredit_eval decides, and any number of these may work
 // on one run.  HELP below is the whole interface.
 import { createHash, randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { CiJob } from "./lib/ci.mjs";
 import { marker, runComment } from "./lib/comment.mjs";
 import { Database } from "./lib/database.mjs";
+import { fromInspect, inspectLog, inspectZip } from "./lib/inspect.mjs";
 import { fromLmEval } from "./lib/lm_eval.mjs";
 import { mask, oneLine, secretsIn } from "./lib/log.mjs";
 import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
@@ -19,13 +20,20 @@ import { isGate, Worker } from "./lib/worker.mjs";
 
 const HELP = `gpucredit-eval COMMAND [OPTION...]
 
-  import FORMAT FILE   adds cases to a set: promptfoo (YAML or JSONL), lm-eval (a task's YAML),
-                       openai-evals (JSONL)
+  import FORMAT FILE   adds cases to a set: promptfoo (YAML, JSONL or CSV), lm-eval (a task's YAML),
+                       openai-evals (JSONL), inspect (a log, .json or .eval)
         --set NAME [--kind locked|live|held_out] [--freeze] [--task NAME] [--print]
-        lm-eval: [--documents FILE] [--filter NAME]   openai-evals: [--match match|includes]
+        promptfoo: [--root FOLDER]                         which folder's files a config may read; its own
+        lm-eval: [--filter NAME] [--metric NAME]           which of several counts
+                 [--num-fewshot N]                         how many solved examples a prompt has
+                 [--documents FILE|FOLDER]                 a folder has a file SPLIT.jsonl for each split
+        openai-evals: [--match match|includes]
+        inspect: [--match includes]                        how targets are found, if not as the log's scorer does
   run                  starts a run, works on it, prints its gate
         --account PATH --config NAME --model NAME [--purpose gate] [--cap 5] [--baseline RUN]
         [--options JSON] [--key KEY] [--no-work]
+        purposes: development, gate, production_gate, nightly, calibration, and preview: quick, of a sample, for a
+        pull request; workers measure it, as they do a production gate
   work [--run N]       works on a run until it ends; start as many as you like. Without --run it works on
                        all that are open, on one gate and on one other run at a time
         [--concurrency 16] [--ttl 120] [--timeout 60]      seconds a lease and a call may take
@@ -38,12 +46,17 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
                        on one gate, and on one other run beside it
         [--every 10]                                       seconds between looks; 0: looks once
   observe              judges a request of production, if it is one in so many
-        --stream NAME --request ID --input FILE --output FILE --rubric TEXT
+        --stream NAME --request ID --input FILE --output FILE --rubric TEXT [--finish-reason WORD]
+  feedback             takes in what a user says of an answer of production
+        --stream NAME --request ID [--score 0..1] [--complaint] [--comment TEXT] [--input FILE] [--output FILE]
+  add-case             makes a case of a live set from an answer of production that is kept
+        --stream NAME --request ID --set NAME [--more JSON]
   gate --run N         prints what each task scores and the verdict
   junit --run N        prints JUnit XML
   comment --run N      prints the comment in Markdown [--worst 5]
   cancel --run N       ends a run
-  results --run N [--format promptfoo|lm-eval]             prints results as JSON
+  results --run N [--format promptfoo|lm-eval|inspect]     prints results as JSON
+        [--output FILE]                                    writes them; inspect: FILE.eval is a ZIP file
 
   --org NAME           the organisation; or GPUCREDIT_ORG
   --database URL       the database; or libpq's PG* variables
@@ -54,16 +67,17 @@ what was denied or not finished; 64 stands for a mistake in the call, 70 for an 
 
 const OPTIONS = Object.fromEntries([
 	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
-		"purpose", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
-		"stream", "request", "input", "output", "rubric", "folder", "deadline", "worst"]
+		"purpose", "root", "num-fewshot", "metric", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
+		"stream", "request", "input", "output", "rubric", "finish-reason", "score", "comment", "more", "folder",
+		"deadline", "worst"]
 		.map((name) => [name, { type: "string" }]),
-	...["freeze", "print", "no-work", "work", "no-comment", "help"].map((name) => [name, { type: "boolean" }])]);
+	...["freeze", "print", "no-work", "work", "no-comment", "complaint", "help"].map((name) => [name, { type: "boolean" }])]);
 
 const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
 const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
 const LONGEST_STOP = 30_000;
 const MOST_SECONDS = 1_000_000;
-const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals };
+const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals, inspect: fromInspect };
 
 class Usage extends Error {}
 
@@ -165,7 +179,7 @@ const commands = {
 		const [stream, request, rubric] = ["stream", "request", "rubric"].map((name) => need(options, name));
 		const input = readFileSync(need(options, "input"), "utf8"), output = readFileSync(need(options, "output"));
 		const given = await database.row("start_observation", options.org, stream, request,
-			JSON.stringify(input), output, rubric);
+			JSON.stringify(input), output, rubric, options["finish-reason"] ?? null);
 		if (given.status !== "granted") {
 			print(given.reason ? `${given.status}: ${given.reason}` : given.status);
 			return given.status === "denied" ? UNDECIDED : 0;
@@ -175,6 +189,22 @@ const commands = {
 			samples.map(({ raw }) => raw), samples.map(({ usage }) => usage));
 		print(score === null ? "the judge failed" : `score ${score}, mean ${z} (${lower} to ${upper})${signal ? ": drift" : ""}`);
 		return score === null ? UNDECIDED : Number(signal);
+	},
+
+	async feedback(database, options) {
+		const read = (name, encoding) => options[name] === undefined ? null : readFileSync(options[name], encoding);
+		const input = read("input", "utf8");
+		const known = await database.value("add_feedback", options.org, need(options, "stream"), need(options, "request"),
+			options.score ?? null, options.comment ?? null, options.complaint ?? false,
+			input === null ? null : JSON.stringify(input), read("output"));
+		print(known ? "it was known" : "taken in");
+	},
+
+	async "add-case"(database, options) {
+		const set = need(options, "set");
+		const { name, added } = await database.row("add_case_from", options.org, need(options, "stream"),
+			need(options, "request"), set, options.key ?? randomUUID(), options.more ?? "{}");
+		print(`${set}: case ${name} ${added ? "added" : "was there"}`);
 	},
 
 	async gate(database, options) {
@@ -189,12 +219,16 @@ const commands = {
 	},
 
 	async results(database, options) {
-		const formats = { promptfoo: promptfooResults, "lm-eval": lmEvalResults };
+		const formats = { promptfoo: promptfooResults, "lm-eval": lmEvalResults, inspect: inspectLog };
 		const format = options.format ?? "promptfoo";
 		if (!Object.hasOwn(formats, format))
 			throw new Usage(`--format is one of ${Object.keys(formats).join(", ")}`);
 		const results = await database.value("results", options.org, need(options, "run"));
-		print(JSON.stringify(formats[format](results), null, "\t"));
+		const document = formats[format](results), json = `${JSON.stringify(document, null, "\t")}\n`;
+		if (options.output === undefined)
+			process.stdout.write(json);
+		else
+			writeFileSync(options.output, format === "inspect" && options.output.endsWith(".eval") ? inspectZip(document) : json);
 	},
 };
 
@@ -220,6 +254,7 @@ async function workOnAll(database, options, find) {
 
 	onStop(() => stopping.abort());
 	do {
+		await database.rows("upkeep", options.org);
 		for (const { run, purpose, text } of await find()) {
 			const line = isGate(purpose) ? "gates" : "others";
 			if (underWay.has(run))

@@ -1,7 +1,8 @@
 /*
- * 00_schema.sql: the schema; sql/companion/common.sql follows.
+ * 00_schema.sql: creates the schema. sql/companion/common.sql follows it.
  *
- * A judge's answer is JSON in UTF-8, whose strings the database keeps.
+ * A judge's answer is JSON in UTF-8, and the database stores its strings, so
+ * the server's encoding must be UTF-8.
  */
 DO $$
 BEGIN

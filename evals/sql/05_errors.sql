@@ -2,7 +2,10 @@
  * 05_errors.sql: errors that several calls raise.
  */
 
-/* The same message for a missing thing and for one that is hidden from the caller. */
+/*
+ * Raises the same error for a missing object and for one that is hidden from
+ * the caller.
+ */
 CREATE FUNCTION gpucredit_eval.not_found(what text) RETURNS void
 LANGUAGE sql
 BEGIN ATOMIC
@@ -31,7 +34,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.held_out(text, text) IS
 'Internal: raises UC604.';
 
-/* Names of sets, configs, endpoints and streams. */
+/* Checks a name of a set, config, endpoint or stream. */
 CREATE FUNCTION gpucredit_eval.check_name(what text, name text) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -47,7 +50,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_name(text, text) IS
 'Internal: refuses what is no name (22023).';
 
-/* Refuses unknown members of an object, so that a typing error is not silent. */
+/* Refuses unknown members of an object, so that a typing error is reported. */
 CREATE FUNCTION gpucredit_eval.check_words(what text, document jsonb, words text[])
 RETURNS void
 LANGUAGE plpgsql
@@ -72,7 +75,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_words(text, jsonb, text[]) IS
 'Internal: refuses what is no object, or has an unknown member (22023).';
 
-/* A number within bounds from an object, or its default. */
+/* Returns a number within bounds from an object, or its default. */
 CREATE FUNCTION gpucredit_eval.number_in(what text, document jsonb, word text,
 	lowest numeric, highest numeric, otherwise numeric) RETURNS numeric
 LANGUAGE plpgsql

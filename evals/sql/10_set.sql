@@ -1,16 +1,18 @@
 /*
  * 10_set.sql: golden sets.
  *
- * A set's cases are numbered as they come and never change.  A version has the
- * cases up to its last number, but for those that were retired before it was
- * frozen.  So a version is one row.
+ * A set's cases are numbered in the order in which they are added, and never
+ * change. A version contains the cases up to its last number, except those
+ * that were retired before it was frozen. So a version is one row.
  *
- * A caller who may act as the set's account may do everything with it, and all
- * accounts below may run it.  A permission is given to an account and all
- * below it:
+ * A caller who may act as the set's account may do everything with the set,
+ * and all accounts below may run it. A permission is given to an account and
+ * all below it:
+ *
  *   run     use the set in a run;
- *   read    see its cases too;
- *   curate  add, retire and freeze cases too; see those that are held out.
+ *   read    also see its cases;
+ *   curate  also add, retire and freeze cases, and see those that are held
+ *           out.
  */
 CREATE TABLE gpucredit_eval.golden_set (
 	org text COLLATE "C" NOT NULL,
@@ -18,9 +20,15 @@ CREATE TABLE gpucredit_eval.golden_set (
 	kind text NOT NULL CHECK (kind IN ('locked', 'live', 'held_out')),
 	account text COLLATE "C" NOT NULL,
 	runs_per_month integer NOT NULL CHECK (runs_per_month >= 0),
-	cases integer NOT NULL DEFAULT 0,		/* also the last case's number */
+	cases integer NOT NULL DEFAULT 0,		/* also the number of the last
+											 * case */
 	versions integer NOT NULL DEFAULT 0,
 	created_at timestamptz NOT NULL,
+	/*
+	 * Makes the samples of previews unpredictable for authors of cases. No
+	 * function returns it.
+	 */
+	salt bytea NOT NULL DEFAULT sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())),
 	CONSTRAINT golden_set_pkey PRIMARY KEY (org, set)
 );
 COMMENT ON TABLE gpucredit_eval.golden_set IS
@@ -60,6 +68,7 @@ CREATE TABLE gpucredit_eval.golden_case (
 	CONSTRAINT golden_case_name UNIQUE (org, set, name),
 	FOREIGN KEY (org, set) REFERENCES gpucredit_eval.golden_set
 );
+CREATE INDEX golden_case_digest ON gpucredit_eval.golden_case (org, digest);
 COMMENT ON TABLE gpucredit_eval.golden_case IS
 'Cases: what a model is asked, how its answer is checked, what a judge looks for';
 
@@ -69,8 +78,9 @@ CREATE TABLE gpucredit_eval.set_version (
 	version integer NOT NULL,
 	last_ordinal integer NOT NULL,
 	cases integer NOT NULL,
-	tasks jsonb NOT NULL,		/* cases by task */
-	judged integer NOT NULL,	/* cases with a rubric */
+	tasks jsonb NOT NULL,		/* number of cases for each task */
+	judged integer NOT NULL,	/* number of cases with a rubric */
+	texts integer NOT NULL,		/* number of cases that score texts */
 	digest bytea NOT NULL,
 	frozen_at timestamptz NOT NULL,
 	CONSTRAINT set_version_pkey PRIMARY KEY (org, set, version),
@@ -89,7 +99,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.in_version(gpucredit_eval.golden_case, gpucredit_eval.set_version) IS
 'Internal: is a case in a frozen version of its set?';
 
-/* The login, or the role of SET ROLE: no function changes it. */
+/*
+ * Returns the login, or the role of SET ROLE. SECURITY DEFINER functions do
+ * not change it.
+ */
 CREATE FUNCTION gpucredit_eval.caller() RETURNS name
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -99,8 +112,9 @@ COMMENT ON FUNCTION gpucredit_eval.caller() IS
 'Internal: the role on whose behalf the session calls.';
 
 /*
- * May the session act as this account?  A caller who is no tenant may, as in
- * gpucredit; only for tenants a read of the balance is the check.
+ * Whether the session may act as this account. As in gpucredit, a caller who
+ * is not a tenant may act as any account; for tenants, reading the balance is
+ * the check.
  */
 CREATE FUNCTION gpucredit_eval.acts_as(org text, account text) RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -122,7 +136,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.acts_as(text, text) IS
 'Internal: may the session act as an account?';
 
-/* A superuser is a member of every role, but no application or tenant for that. */
+/*
+ * Whether the caller is a member of one of the roles. A superuser is a member
+ * of every role, but does not count as an application or a tenant.
+ */
 CREATE FUNCTION gpucredit_eval.caller_is(VARIADIC roles text[]) RETURNS boolean
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -141,7 +158,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.caller_administers() IS
 'Internal: is the caller an administrator?';
 
-/* Raises an error unless the caller may act as some account of the organisation. */
+/*
+ * Raises an error unless the caller may act as some account of the
+ * organisation.
+ */
 CREATE FUNCTION gpucredit_eval.check_member(org text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -157,7 +177,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_member(text) IS
 'Internal: raises UC001 unless the organisation exists and the caller may act as one of its accounts.';
 
-/* An account belongs to another if it is that one or below it. */
+/* Whether an account is another one or below it. */
 CREATE FUNCTION gpucredit_eval.is_below(account text, above text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -168,8 +188,9 @@ COMMENT ON FUNCTION gpucredit_eval.is_below(text, text) IS
 'Internal: is an account another, or below it?';
 
 /*
- * The set, if the session has the permission.  account: the one on whose
- * behalf it runs the set, checked before; NULL: its own.
+ * Returns the set, if the session has the permission. "account" is the account
+ * for which the session runs the set, which was checked before; NULL means the
+ * session's own.
  */
 CREATE FUNCTION gpucredit_eval.require_set(org text, set text, need text,
 	account text DEFAULT NULL) RETURNS gpucredit_eval.golden_set
@@ -294,24 +315,54 @@ COMMENT ON FUNCTION gpucredit_eval.grant_set(text, text, text, text) IS
 principal: an account of the organisation. permission: run; read: see cases, too; curate: add, retire and freeze, too; NULL: none.
 Errors: UC601 no such set; 22023.';
 
-/* What workers decide; "not-" negates a type. */
+/*
+ * Returns the check types that workers can decide. The prefix "not-" negates a
+ * type.
+ */
 CREATE FUNCTION gpucredit_eval.known_checks() RETURNS jsonb
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT '{"types": ["equals", "contains", "regex", "starts-with", "is-json", "exact_match",
-		"not-equals", "not-contains", "not-regex", "not-starts-with", "not-is-json",
-		"not-exact_match"]}'::jsonb;
+	SELECT '{"types": ["equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any",
+		"icontains-all", "regex", "starts-with", "levenshtein", "is-json", "contains-json",
+		"latency", "cost", "finish-reason", "javascript", "exact_match", "assert-set",
+		"not-equals", "not-contains", "not-icontains", "not-contains-any", "not-contains-all",
+		"not-icontains-any", "not-icontains-all", "not-regex", "not-starts-with",
+		"not-levenshtein", "not-is-json", "not-contains-json", "not-latency", "not-cost",
+		"not-finish-reason", "not-javascript", "not-exact_match",
+		"multiple_choice", "loglikelihood"]}'::jsonb;
 END;
 COMMENT ON FUNCTION gpucredit_eval.known_checks() IS
 'Internal: the types of checks, as the variable "types" of a JSON path.';
 
 /*
- * Whether each element of an array is a check: an object with a type that workers
- * know, and with a valid weight if it has one.  A check of another type would fail
- * every answer, and its author would learn that only from a run.
+ * Whether a case asks how likely given texts are, instead of for an answer, as
+ * lm-eval's output types of these names do.
+ */
+CREATE FUNCTION gpucredit_eval.scores_texts(checks jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_path_exists(checks, '$[*] ? (@.type == "multiple_choice" || @.type == "loglikelihood")');
+END;
+COMMENT ON FUNCTION gpucredit_eval.scores_texts(jsonb) IS
+'Internal: whether a case asks how likely texts are.';
+
+/* Returns how many calls a case that scores texts takes: one for each text. */
+CREATE FUNCTION gpucredit_eval.texts_of(input jsonb) RETURNS integer
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE jsonb_typeof(input -> 'requests') WHEN 'array' THEN jsonb_array_length(input -> 'requests') ELSE 0 END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.texts_of(jsonb) IS
+'Internal: how many texts the input of a case has to be scored.';
+
+/*
+ * Whether each element of an array is a check: an object with a type that
+ * workers know, and with a valid weight if it has one. A check of another type
+ * would fail every answer, and its author would notice that only after a run.
  *
- * That all elements are objects is asked in strict mode, as a filter of lax mode
- * unwraps arrays: [[{...}]] would count as one check.
+ * The path query that verifies that all elements are objects uses strict mode,
+ * because a filter in lax mode unwraps arrays: [[{...}]] would count as one
+ * check. A set of checks has the array "assert" of checks that are no sets.
  */
 CREATE FUNCTION gpucredit_eval.valid_checks(checks jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -319,13 +370,21 @@ BEGIN ATOMIC
 	SELECT NOT jsonb_path_exists(checks, 'strict $[*] ? (@.type() != "object")')
 		AND jsonb_array_length(checks) = jsonb_array_length(jsonb_path_query_array(checks,
 		'$[*] ? (@.type.type() == "string" && @.type == $types[*]
-			&& (!exists(@.weight) || @.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000))',
-		gpucredit_eval.known_checks()));
+			&& (!exists(@.weight) || @.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000)
+			&& (@.type != "assert-set" || exists(@.assert)))',
+		gpucredit_eval.known_checks()))
+		AND NOT (jsonb_path_exists(checks, '$[*].assert')
+			AND (coalesce(jsonb_path_exists(checks,
+				'strict $[*].keyvalue() ? (@.key == "assert").value[*] ? (@.type() != "object")', '{}', true), true)
+			OR jsonb_path_exists(checks, '$[*].assert[*] ? (!(@.type.type() == "string" && @.type == $types[*])
+				|| @.type == "assert-set" || @.type == "multiple_choice" || @.type == "loglikelihood"
+				|| exists(@.weight) && !(@.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000))',
+				gpucredit_eval.known_checks())));
 END;
 COMMENT ON FUNCTION gpucredit_eval.valid_checks(jsonb) IS
 'Internal: whether each check of an array has a type that workers know, and a weight from 0 to 1,000,000 if it has one.';
 
-/* Names the first check that is not valid. */
+/* Raises an error that names the first invalid check. */
 CREATE FUNCTION gpucredit_eval.refuse_checks(name text, checks jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -340,11 +399,17 @@ BEGIN
 	IF FOUND THEN
 		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of unknown type "%s"',
 				left(refuse_checks.name, 64), left(coalesce(wrong ->> 'type', wrong::text), 64)),
-			'A type is equals, contains, regex, starts-with, is-json or exact_match, or one of these after "not-".');
+			format('A type is one of these: %s.', (SELECT string_agg(t, ', ' ORDER BY t)
+				FROM jsonb_array_elements_text(gpucredit_eval.known_checks() -> 'types') t WHERE t NOT LIKE 'not-%')));
 	END IF;
 	SELECT k INTO wrong FROM jsonb_array_elements(refuse_checks.checks) k
 	WHERE NOT gpucredit_eval.valid_checks(jsonb_build_array(k))
 	LIMIT 1;
+	IF wrong ->> 'type' = 'assert-set' THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed set of checks',
+				left(refuse_checks.name, 64)),
+			'"assert" is an array of checks of known types, whose weights are 0 to 1,000,000; none of them is a set.');
+	END IF;
 	PERFORM gpucredit_eval.refuse(format('case "%s" has a check of weight %s',
 			left(refuse_checks.name, 64), left((wrong -> 'weight')::text, 64)),
 		'A weight is a number from 0 to 1,000,000.');
@@ -353,7 +418,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.refuse_checks(text, jsonb) IS
 'Internal: says which check is not valid (22023).';
 
-/* Words that the document of a case may have. */
+/* Returns the members that the document of a case may have. */
 CREATE FUNCTION gpucredit_eval.case_words() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -363,8 +428,9 @@ COMMENT ON FUNCTION gpucredit_eval.case_words() IS
 'Internal: what the document of a case may have.';
 
 /*
- * Whether a document is a case, as check_case() decides it, in one expression:
- * what this does not know for sure is left to check_case().
+ * Whether a document is a valid case, by the rules of check_case(), in one
+ * expression. Documents about which this expression is not certain are left to
+ * check_case().
  */
 CREATE FUNCTION gpucredit_eval.is_plain_case(d jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -380,10 +446,54 @@ BEGIN ATOMIC
 			AND octet_length(coalesce(d ->> 'rubric', '')) <= 8192
 			AND octet_length(coalesce(d ->> 'source', '')) <= 8192
 			AND gpucredit_eval.valid_checks(coalesce(d -> 'checks', '[]'))
+			AND NOT gpucredit_eval.scores_texts(coalesce(d -> 'checks', '[]'))
 			AND (d -> 'checks' <> '[]' OR d ->> 'rubric' IS NOT NULL) END;
 END;
 COMMENT ON FUNCTION gpucredit_eval.is_plain_case(jsonb) IS
 'Internal: true if a document is a case; otherwise check_case() decides.';
+
+/*
+ * Checks a case that scores texts. Each text is a call that the run pays for,
+ * so their number is limited. All checks of the case are about them: there is
+ * no answer that another check or a judge could read.
+ */
+CREATE FUNCTION gpucredit_eval.check_texts(name text, document jsonb, checks jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := check_texts.document;
+	n integer := gpucredit_eval.texts_of(d -> 'input');
+BEGIN
+	IF (CASE WHEN n NOT BETWEEN 1 AND 100 THEN true
+		WHEN jsonb_path_exists(d -> 'input', 'strict $.requests[*] ? (@.type() != "object")') THEN true
+		ELSE (d -> 'input') - 'requests' <> '{}'
+			OR n <> (SELECT count(*) FROM jsonb_array_elements(d -> 'input' -> 'requests') q
+				WHERE q - '{context,continuation}'::text[] = '{}' AND jsonb_typeof(q -> 'context') = 'string'
+					AND jsonb_typeof(q -> 'continuation') = 'string' AND q ->> 'continuation' <> '') END)
+	THEN
+		PERFORM gpucredit_eval.refuse(format('the input of case "%s" is no list of texts to be scored', check_texts.name),
+			'It is {"requests": [{"context": text, "continuation": text that is not empty}, ..]}, with 1 to 100 of them.');
+	END IF;
+	IF d ->> 'rubric' IS NOT NULL OR jsonb_path_exists(check_texts.checks,
+		'$[*] ? (@.type != "multiple_choice" && @.type != "loglikelihood" || exists(@.transform))')
+	THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" scores texts, and has other checks or a rubric', check_texts.name),
+			'There is no answer for them.', 'Make two cases of it.');
+	END IF;
+	IF EXISTS (SELECT FROM jsonb_array_elements(check_texts.checks) k
+		WHERE CASE k ->> 'type' WHEN 'loglikelihood' THEN n > 1 OR k ->> 'metric' IS DISTINCT FROM 'acc'
+			ELSE k ->> 'metric' IS NULL OR k ->> 'metric' NOT IN ('acc', 'acc_norm', 'acc_bytes', 'exact_match')
+				OR CASE jsonb_typeof(k -> 'choices') WHEN 'array' THEN jsonb_array_length(k -> 'choices') <> n
+					ELSE true END END)
+	THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed check of texts', check_texts.name),
+			'multiple_choice has "choices", as many as the input has texts, and a metric acc, acc_norm, acc_bytes or exact_match; loglikelihood has one text, and metric acc.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_texts(text, jsonb, jsonb) IS
+'Internal: refuses a case that scores texts and is malformed (22023).';
 
 CREATE FUNCTION gpucredit_eval.check_case(document jsonb) RETURNS void
 LANGUAGE plpgsql
@@ -411,6 +521,9 @@ BEGIN
 	IF NOT gpucredit_eval.valid_checks(checks) THEN
 		PERFORM gpucredit_eval.refuse_checks(named, checks);
 	END IF;
+	IF gpucredit_eval.scores_texts(checks) THEN
+		PERFORM gpucredit_eval.check_texts(named, d, checks);
+	END IF;
 	IF octet_length(d ->> 'name') NOT BETWEEN 1 AND 255 OR octet_length(d ->> 'task') NOT BETWEEN 1 AND 255
 		OR octet_length(d ->> 'rubric') > 8192 OR octet_length(d ->> 'source') > 8192
 		OR octet_length((d -> 'input')::text) > 1048576 OR octet_length((d -> 'expected')::text) > 1048576
@@ -430,8 +543,8 @@ COMMENT ON FUNCTION gpucredit_eval.check_case(jsonb) IS
 'Internal: refuses what is no case (22023).';
 
 /*
- * The cases of documents that check_case() accepts, with their defaults.  Without a
- * name a case is named by its content.
+ * Returns the cases of documents that check_case() accepts, with their
+ * defaults. A case without a name is named after its content.
  */
 CREATE FUNCTION gpucredit_eval.parse_cases(documents jsonb)
 RETURNS TABLE (n bigint, name text, task text, input jsonb, expected jsonb, checks jsonb,
@@ -581,8 +694,9 @@ BEGIN
 		WHERE g.org = s.org AND g.set = s.set FOR NO KEY UPDATE;
 		SELECT count(*), sha256(convert_to(coalesce(string_agg(
 				c.name || ' ' || encode(c.digest, 'hex'), E'\n' ORDER BY c.ordinal), ''), 'UTF8')),
-			count(*) FILTER (WHERE c.rubric IS NOT NULL)
-		INTO v.cases, print, v.judged
+			count(*) FILTER (WHERE c.rubric IS NOT NULL),
+			count(*) FILTER (WHERE gpucredit_eval.scores_texts(c.checks))
+		INTO v.cases, print, v.judged, v.texts
 		FROM gpucredit_eval.golden_case c
 		WHERE c.org = s.org AND c.set = s.set AND c.retired_version IS NULL;
 		IF v.cases = 0 THEN
@@ -598,7 +712,7 @@ BEGIN
 		IF NOT FOUND THEN
 			v.version := s.versions + 1;
 			INSERT INTO gpucredit_eval.set_version
-			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, print,
+			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, v.texts, print,
 				gpucredit.now());
 			UPDATE gpucredit_eval.golden_set g SET versions = v.version
 			WHERE g.org = s.org AND g.set = s.set;
@@ -617,7 +731,10 @@ COMMENT ON FUNCTION gpucredit_eval.freeze_set(text, text, text) IS
 'Sets: makes a version of the cases that are not retired. Without a change since the last version it is that one.
 Result: its number, the SHA-256 of its cases in hex, how many they are. Errors: UC601 no such set; UC602 it has no case; UC201 key used with other arguments.';
 
-/* "set" or "set@version", of a set: the newest version is the default. */
+/*
+ * Returns a version of a set for "set" or "set@version". The default is the
+ * newest version.
+ */
 CREATE FUNCTION gpucredit_eval.find_version(s gpucredit_eval.golden_set, version integer)
 RETURNS gpucredit_eval.set_version
 LANGUAGE plpgsql STABLE
@@ -653,7 +770,10 @@ BEGIN
 	s := gpucredit_eval.require_set(cases.org, cases.set, 'read');
 	IF s.kind = 'held_out' THEN
 		PERFORM gpucredit_eval.require_set(s.org, s.set, 'curate');
-		/* an application's users may see what it sees, and may tune models on it */
+		/*
+		 * The users of an application may see what it sees, and may tune
+		 * models on it.
+		 */
 		IF NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_tenant', 'MEMBER')
 			AND NOT pg_has_role(gpucredit_eval.caller(), 'gpucredit_admin', 'MEMBER')
 		THEN

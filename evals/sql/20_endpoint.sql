@@ -1,26 +1,38 @@
 /*
- * 20_endpoint.sql: where models and judges answer, and what a token costs.
+ * 20_endpoint.sql: the addresses of models and judges, and the prices of their
+ * tokens.
  *
- * A run keeps its endpoints as they were when it started, prices included.
+ * A run keeps a copy of its endpoints as they were when it started, including
+ * prices.
  */
 CREATE TABLE gpucredit_eval.endpoint (
 	org text COLLATE "C" NOT NULL,
 	endpoint text COLLATE "C" NOT NULL,
 	url text NOT NULL,
-	price_in numeric,		/* credits per million tokens; NULL: no price */
+	price_in numeric,		/* credits per million tokens; NULL for no price */
 	price_out numeric,
-	max_rps numeric,		/* NULL: no limit */
-	secret text,			/* the environment variable with the key, where workers run */
-	model text,				/* the model's name in requests; NULL: as in the run */
+	max_rps numeric,		/* NULL for no limit */
+	secret text,			/* the environment variable that contains the key,
+							 * where workers run */
+	model text,				/* the model's name in requests; NULL for the one
+							 * in the run */
 	serves_registry boolean NOT NULL,
-	many_models boolean NOT NULL,	/* it tells models apart by their names */
-	gate_share numeric NOT NULL,	/* of max_rps, for gates while other runs ask, too */
-	/* the turns of gates and of others: when the next one begins, and the last call of pace() */
+	many_models boolean NOT NULL,	/* it serves different models by their
+									 * names */
+	gate_share numeric NOT NULL,	/* the part of max_rps for gates while
+									 * other runs also make calls */
+	logprobs boolean NOT NULL,	/* it scores texts: /v1/completions has echo
+								 * and logprobs */
+	/*
+	 * The turns of gates and of other runs: when the next one begins, and the
+	 * last call of pace().
+	 */
 	gate_turn_at timestamptz NOT NULL DEFAULT '-infinity',
 	gate_asked_at timestamptz NOT NULL DEFAULT '-infinity',
 	other_turn_at timestamptz NOT NULL DEFAULT '-infinity',
 	other_asked_at timestamptz NOT NULL DEFAULT '-infinity',
-	whole_until timestamptz NOT NULL DEFAULT '-infinity',	/* till then one of both has all of max_rps */
+	/* until then, one of the two has all of max_rps */
+	whole_until timestamptz NOT NULL DEFAULT '-infinity',
 	CONSTRAINT endpoint_pkey PRIMARY KEY (org, endpoint)
 );
 COMMENT ON TABLE gpucredit_eval.endpoint IS
@@ -29,18 +41,19 @@ COMMENT ON TABLE gpucredit_eval.endpoint IS
 CREATE FUNCTION gpucredit_eval.set_endpoint(org text, name text, url text,
 	price_in numeric, price_out numeric, max_rps numeric, secret text DEFAULT NULL,
 	model text DEFAULT NULL, serves_registry boolean DEFAULT false,
-	many_models boolean DEFAULT false, gate_share numeric DEFAULT 0.75) RETURNS void
+	many_models boolean DEFAULT false, gate_share numeric DEFAULT 0.75,
+	logprobs boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	PERFORM gpucredit_eval.check_account(set_endpoint.org, '');
 	PERFORM gpucredit_eval.check_name('endpoint', set_endpoint.name);
-	IF coalesce(set_endpoint.url, '') !~ '^https?://[^/@?#[:space:]]+(/[^?#[:space:]]*)?$'
+	IF coalesce(set_endpoint.url, '') !~ '^https?://[^/@?#[:space:]]+(/[^?#[:space:]]*)?(\?api-version=[0-9A-Za-z.-]{1,32})?$'
 		OR octet_length(set_endpoint.url) > 2048
 	THEN
 		PERFORM gpucredit_eval.refuse(format('url "%s" is malformed', left(set_endpoint.url, 64)),
-			'It begins with http:// or https://, and has no user, password, query or fragment.');
+			'It begins with http:// or https://, and has no user, password or fragment, and no query but Azure''s api-version.');
 	END IF;
 	IF NOT coalesce(set_endpoint.price_in BETWEEN 0 AND 1000000, true)
 		OR NOT coalesce(set_endpoint.price_out BETWEEN 0 AND 1000000, true)
@@ -48,6 +61,7 @@ BEGIN
 		OR (set_endpoint.price_in IS NULL) <> (set_endpoint.price_out IS NULL)
 		OR NOT coalesce(set_endpoint.gate_share BETWEEN 0.1 AND 0.9, false)
 		OR set_endpoint.serves_registry IS NULL OR set_endpoint.many_models IS NULL
+		OR set_endpoint.logprobs IS NULL
 	THEN
 		PERFORM gpucredit_eval.refuse('prices are both set or both NULL, 0 to 1,000,000 credits a million tokens; max_rps is 0.001 to 1,000,000, gate_share 0.1 to 0.9',
 			format('They are %s, %s, %s and %s.', set_endpoint.price_in, set_endpoint.price_out,
@@ -63,22 +77,22 @@ BEGIN
 	VALUES (set_endpoint.org, set_endpoint.name, set_endpoint.url, set_endpoint.price_in,
 		set_endpoint.price_out, set_endpoint.max_rps, set_endpoint.secret,
 		set_endpoint.model, set_endpoint.serves_registry, set_endpoint.many_models,
-		set_endpoint.gate_share)
+		set_endpoint.gate_share, set_endpoint.logprobs)
 	ON CONFLICT ON CONSTRAINT endpoint_pkey DO UPDATE
 	SET url = excluded.url, price_in = excluded.price_in, price_out = excluded.price_out,
 		max_rps = excluded.max_rps, secret = excluded.secret, model = excluded.model,
 		serves_registry = excluded.serves_registry, many_models = excluded.many_models,
-		gate_share = excluded.gate_share;
+		gate_share = excluded.gate_share, logprobs = excluded.logprobs;
 	PERFORM gpucredit_eval.record(set_endpoint.org, 'set_endpoint', NULL,
 		jsonb_build_object('endpoint', set_endpoint.name, 'url', set_endpoint.url,
 			'price_in', set_endpoint.price_in, 'price_out', set_endpoint.price_out,
 			'max_rps', set_endpoint.max_rps, 'serves_registry', set_endpoint.serves_registry,
-			'many_models', set_endpoint.many_models, 'gate_share', set_endpoint.gate_share));
+			'many_models', set_endpoint.many_models, 'gate_share', set_endpoint.gate_share, 'logprobs', set_endpoint.logprobs));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean, boolean, numeric) IS
+COMMENT ON FUNCTION gpucredit_eval.set_endpoint(text, text, text, numeric, numeric, numeric, text, text, boolean, boolean, numeric, boolean) IS
 'Endpoints: says where a model or judge answers /v1/chat/completions, and what it costs; calling again changes it for later runs.
-price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone. many_models: it tells models apart by the name in a request; without it, all names at one address are one model, which does not judge itself. gate_share: the part of max_rps that is reserved for gates while other runs ask the endpoint, too; 0.1 to 0.9.
+price_in, price_out: credits per million tokens, NULL: not known, so that runs are denied. max_rps: requests a second of all workers together. secret: the environment variable that has its key where workers run. model: what requests call the model. serves_registry: it serves versions of the registry, from there alone. many_models: it tells models apart by the name in a request; without it, all names at one address are one model, which does not judge itself. gate_share: the part of max_rps that is reserved for gates while other runs ask the endpoint, too; 0.1 to 0.9. logprobs: /v1/completions beside that address takes "echo" and "logprobs", as vLLM does, so that the model can be asked how likely given texts are; without it, runs of sets with such cases are refused.
 Errors: UC001 no such organisation; 22023.';
 
 CREATE FUNCTION gpucredit_eval.require_endpoint(org text, name text)
@@ -101,7 +115,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.require_endpoint(text, text) IS
 'Internal: an endpoint. Errors: UC601.';
 
-/* What a run keeps of an endpoint and passes to workers. */
+/* Returns what a run stores of an endpoint and passes to workers. */
 CREATE FUNCTION gpucredit_eval.endpoint_terms(e gpucredit_eval.endpoint, model text)
 RETURNS jsonb
 LANGUAGE sql IMMUTABLE
@@ -114,15 +128,16 @@ COMMENT ON FUNCTION gpucredit_eval.endpoint_terms(gpucredit_eval.endpoint, text)
 'Internal: what a run keeps of an endpoint.';
 
 /*
- * Two addresses are one server if they differ only in what workers ignore: the
- * case of the host, the scheme's own port, and the end of the path.
+ * Returns the server of a URL. Two URLs are one server if they differ only in
+ * what does not matter: the case of the host, the scheme's default port, the
+ * end of the path, and the version of the API.
  */
 CREATE FUNCTION gpucredit_eval.server_of(url text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT regexp_replace(regexp_replace(regexp_replace(regexp_replace(
-		lower(substring(url from '^[^/]*//[^/]*'))
-			|| coalesce(substring(url from '^[^/]*//[^/]*(/.*)$'), ''),
+		lower(substring(url from '^[^/]*//[^/?]*'))
+			|| coalesce(substring(url from '^[^/]*//[^/?]*(/[^?]*)'), ''),
 		'^(http://[^/]*):80(?=/|$)|^(https://[^/]*):443(?=/|$)', '\1\2'),
 		'/+$', ''), '/chat/completions$', ''), '(/v1)?/*$', '');
 END;
@@ -130,16 +145,17 @@ COMMENT ON FUNCTION gpucredit_eval.server_of(text) IS
 'Internal: an address, without differences that mean nothing.';
 
 /*
- * Each request takes 1/max_rps seconds of the endpoint's time.  An idle endpoint
- * does not save time up.
+ * Limits the rate of requests. Each request takes 1/max_rps seconds of the
+ * endpoint's time. An idle endpoint does not accumulate time.
  *
- * Gates and other runs have a line of turns each.  While both ask, gates have
- * gate_share of max_rps and the others the rest; who asks alone has all of it.
- * Turns are assigned for a second ahead only, or for two requests of a slow
- * endpoint, so that however many workers of a nightly run wait, a gate that comes
- * has its share within that time.  Together the lines keep max_rps: a line that
- * is assigned all of it begins after the other's end, and the other's next turn
- * begins after whole_until.
+ * Gates and other runs have separate lines of turns. While both make calls,
+ * gates have gate_share of max_rps and the others the remaining part; if only
+ * one does, it has all of max_rps. Turns are assigned for only a second ahead,
+ * or for two requests of a slow endpoint. So a new gate gets its share within
+ * that time, however many workers of a nightly run wait. Together, the lines
+ * stay within max_rps: a line that is assigned all of it begins after the end
+ * of the other line, and the next turn of the other line begins after
+ * whole_until.
  */
 CREATE FUNCTION gpucredit_eval.pace(org text, endpoint text, n integer DEFAULT 1,
 	run bigint DEFAULT NULL, OUT wait interval, OUT every interval, OUT granted integer)

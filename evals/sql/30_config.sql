@@ -1,27 +1,33 @@
 /*
- * 30_config.sql: what a run does, pinned.
+ * 30_config.sql: versioned configurations of runs.
  *
- * A config's version never changes.  Scores compare only between runs of the
- * same measure: the same sets, model parameters, template and judge.  Gates
- * are not part of it.
+ * A config's version never changes. Scores are comparable only between runs of
+ * the same measure: the same sets, model parameters, template and judge. Gates
+ * are not part of the measure.
  */
 CREATE TABLE gpucredit_eval.config (
 	org text COLLATE "C" NOT NULL,
 	config text COLLATE "C" NOT NULL,
 	version integer NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	document jsonb NOT NULL,		/* complete: defaults are filled in */
+	document jsonb NOT NULL,		/* complete, with defaults filled in */
 	digest bytea NOT NULL,
-	measure bytea NOT NULL,			/* digest of all but the gates and limits */
+	measure bytea NOT NULL,			/* digest of everything except the gates
+									 * and limits */
 	created_at timestamptz NOT NULL,
-	created_by text COLLATE "C" NOT NULL,	/* the role; its labels do not calibrate the judge */
+	created_by text COLLATE "C" NOT NULL,	/* the role that created it; labels
+											 * by this role do not calibrate
+											 * the judge */
 	CONSTRAINT config_pkey PRIMARY KEY (org, config, version)
 );
 CREATE UNIQUE INDEX config_digest ON gpucredit_eval.config (org, config, digest);
 COMMENT ON TABLE gpucredit_eval.config IS
 'Versions of configs: sets, model parameters, template, judge, gates';
 
-/* Whose a config's name is.  The row is locked while a version is made. */
+/*
+ * The account that owns a config's name. The row is locked while a version is
+ * created.
+ */
 CREATE TABLE gpucredit_eval.config_name (
 	org text COLLATE "C" NOT NULL,
 	config text COLLATE "C" NOT NULL,
@@ -32,7 +38,7 @@ COMMENT ON TABLE gpucredit_eval.config_name IS
 'The account that each config belongs to';
 
 /*
- * A member of a document is given if it is there and not null.
+ * Whether a member of a document exists and is not null.
  */
 CREATE FUNCTION gpucredit_eval.is_present(value jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
@@ -42,7 +48,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.is_present(jsonb) IS
 'Internal: whether a value of a document is there and not null.';
 
-/* Of "name" or "name@version" both parts; NULL if the text is neither. */
+/*
+ * Returns both parts of "name" or "name@version", or NULL if the text is
+ * neither.
+ */
 CREATE FUNCTION gpucredit_eval.parse_versioned_name(name text) RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -51,7 +60,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.parse_versioned_name(text) IS
 'Internal: the name and the version of "name@version"; without a version that part is NULL.';
 
-/* Templates are of the model or of the judge. */
+/* Whether a value is a valid template for a model or a judge. */
 CREATE FUNCTION gpucredit_eval.is_template(value jsonb) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -61,7 +70,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.is_template(jsonb) IS
 'Internal: whether the template of a config is a text of at most 64 KiB, or is not given.';
 
-/* Parameters that requests to models and to judges have in common, with their defaults. */
+/*
+ * Returns the parameters that requests to models and to judges have in common,
+ * with their defaults.
+ */
 CREATE FUNCTION gpucredit_eval.read_sampling(what text, document jsonb) RETURNS jsonb
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -75,7 +87,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.read_sampling(text, jsonb) IS
 'Internal: temperature, seed and limits of requests, with their defaults. Errors: 22023.';
 
-/* The default gates, by kind. */
+/* Returns the default threshold of a kind of gate. */
 CREATE FUNCTION gpucredit_eval.absolute_of(kind text) RETURNS numeric
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -84,7 +96,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.absolute_of(text) IS
 'Internal: the score that a task of a kind must reach: general 0.85, safety 0.95, creative 0.75.';
 
-/* One gate, complete. */
+/* Parses one gate and adds its defaults. */
 CREATE FUNCTION gpucredit_eval.read_gate(document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -128,7 +140,26 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.read_gate(jsonb) IS
 'Internal: a gate with its defaults. Errors: 22023.';
 
-/* The judge with defaults; without one, null. */
+/*
+ * Parses what previews ask. The sample's size is part of the config, because
+ * whoever starts a preview could try sizes until one suits him.
+ */
+CREATE FUNCTION gpucredit_eval.read_preview(document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := coalesce(nullif(read_preview.document, 'null'), '{}');
+BEGIN
+	PERFORM gpucredit_eval.check_words('"preview" of a config', d, '{share}');
+	RETURN jsonb_build_object('share',
+		gpucredit_eval.number_in('"preview" of a config', d, 'share', 0.001, 1, 0.1));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_preview(jsonb) IS
+'Internal: what previews ask, with its default: a tenth of the cases. Errors: 22023.';
+
+/* Parses the judge and adds its defaults. Returns null if there is none. */
 CREATE FUNCTION gpucredit_eval.read_judge(org text, document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -165,7 +196,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.read_judge(text, jsonb) IS
 'Internal: a judge with its defaults. Errors: UC601 no such endpoint; 22023.';
 
-/* The sets, each with its version and digest. */
+/* Parses the sets and adds the version and digest of each. */
 CREATE FUNCTION gpucredit_eval.read_sets(org text, document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -192,7 +223,10 @@ BEGIN
 		END IF;
 		s := gpucredit_eval.require_set(read_sets.org, parts[1], 'run');
 		IF s.kind = 'held_out' THEN
-			/* its template, judge and serving script meet the cases */
+			/*
+			 * The config's template, judge and serving script get access to
+			 * the cases.
+			 */
 			PERFORM gpucredit_eval.require_set(s.org, s.set, 'curate');
 		END IF;
 		v := gpucredit_eval.find_version(s, parts[2]::integer);
@@ -210,8 +244,8 @@ COMMENT ON FUNCTION gpucredit_eval.read_sets(text, jsonb) IS
 'Internal: the sets of a config with their versions. Errors: UC601 no such set or version; 22023.';
 
 /*
- * Parameters of requests that no config may have: they multiply what a call
- * costs, or replace what the harness sends itself.
+ * Returns the request parameters that a config may not have: they multiply the
+ * cost of a call, or replace what the harness itself sends.
  */
 CREATE FUNCTION gpucredit_eval.refused_parameters() RETURNS text[]
 LANGUAGE sql IMMUTABLE
@@ -225,7 +259,7 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.refused_parameters() IS
 'Internal: parameters of requests that multiply the cost of a call, or that the harness sends itself.';
 
-/* Parameters that change an answer, and not what it may cost. */
+/* Returns the parameters that change an answer, but not its maximum cost. */
 CREATE FUNCTION gpucredit_eval.known_parameters() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -270,7 +304,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_parameters(jsonb) IS
 'Internal: refuses parameters that may multiply what a call costs (22023), and unknown ones of callers who are no administrators (42501).';
 
-/* What serves a version of the registry under a production gate, or null. */
+/*
+ * Parses what serves a version of the registry under a production gate.
+ * Returns null if there is none.
+ */
 CREATE FUNCTION gpucredit_eval.read_serving(org text, document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -307,7 +344,7 @@ DECLARE
 	gates jsonb;
 BEGIN
 	PERFORM gpucredit_eval.check_words('a config', d,
-		'{sets,model,template,judge,gates,serving,max_errors,max_attempts}');
+		'{sets,model,template,judge,gates,serving,preview,max_errors,max_attempts}');
 	model := coalesce(nullif(d -> 'model', 'null'), '{}');
 	PERFORM gpucredit_eval.check_words('"model" of a config', model,
 		'{temperature,seed,max_tokens,max_input_tokens,top_p,stop,response_format,parameters}');
@@ -332,6 +369,7 @@ BEGIN
 		'judge', gpucredit_eval.read_judge(read_config.org, d -> 'judge'),
 		'serving', gpucredit_eval.read_serving(read_config.org, d -> 'serving'),
 		'gates', gates,
+		'preview', gpucredit_eval.read_preview(d -> 'preview'),
 		'max_errors', gpucredit_eval.number_in('a config', d, 'max_errors', 0, 1000000, 0),
 		'max_attempts', gpucredit_eval.number_in('a config', d, 'max_attempts', 1, 10, 3));
 END
@@ -358,7 +396,7 @@ BEGIN
 	IF kept IS NULL THEN
 		whole := gpucredit_eval.read_config(set_config.org, set_config.document);
 		print := sha256(convert_to(whole::text, 'UTF8'));
-		/* versions of one name are made one after the other */
+		/* Calls that create versions of one name wait for each other here. */
 		INSERT INTO gpucredit_eval.config_name
 		VALUES (set_config.org, set_config.name, set_config.account)
 		ON CONFLICT DO NOTHING;
@@ -374,7 +412,7 @@ BEGIN
 			INSERT INTO gpucredit_eval.config
 			SELECT set_config.org, set_config.name, coalesce(max(c.version), 0) + 1,
 				set_config.account, whole, print,
-				sha256(convert_to((whole - '{gates,max_errors,max_attempts}'::text[])::text, 'UTF8')),
+				sha256(convert_to((whole - '{gates,preview,max_errors,max_attempts}'::text[])::text, 'UTF8')),
 				gpucredit.now(), gpucredit_eval.caller()
 			FROM gpucredit_eval.config c
 			WHERE c.org = set_config.org AND c.config = set_config.name
@@ -391,12 +429,12 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.set_config(text, text, jsonb, text, text) IS
-'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "max_errors", "max_attempts"}. Equal documents are one version.
-A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate. "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
+'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "preview": {"share"}, "max_errors", "max_attempts"}. Equal documents are one version.
+A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate and a preview. "preview" says which share of the cases a preview asks beside the first 20 of each task (0.1). "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
 account: whose config it is; it and all below may run it.
 Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 42501 a parameter that is not known; 22023.';
 
-/* A config by "name" or "name@version", which the account may run. */
+/* Returns a config by "name" or "name@version", if the account may run it. */
 CREATE FUNCTION gpucredit_eval.require_config(org text, name text, account text)
 RETURNS gpucredit_eval.config
 LANGUAGE plpgsql STABLE

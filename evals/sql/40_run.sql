@@ -1,20 +1,21 @@
 /*
- * 40_run.sql: runs and what they may cost.
+ * 40_run.sql: runs and the limits of their cost.
  *
- * A run's cap is a hold in the ledger, less what its GPU job holds.  A lease
- * sets aside the highest cost of its case:
+ * A run's cap is backed by a hold in the ledger, and does not include what its
+ * GPU job holds. A lease reserves the highest cost of its case:
  *
- *   spent + set_aside <= cap        spent: what reported calls cost
- *                                   set_aside: leases not yet accounted for
+ *   spent + set_aside <= cap    spent: cost of reported calls
+ *                               set_aside: reserved by leases that are not
+ *                               accounted for yet
  *
  * A report writes only the rows of its own case, so that workers do not wait
- * for each other.  account_for() takes the costs of closed leases over into
- * the run, and captures them.  lease_cases() calls it before it makes a lease.
- * A report calls it if the run is not locked, at most ten times a second while
+ * for each other. account_for() adds the costs of closed leases to the run,
+ * and captures them. lease_cases() calls it before it creates a lease. A
+ * report calls it if the run is not locked, at most ten times a second while
  * many cases are left.
  *
- * Lock order: golden_set, endpoint, run, lease, result; then the ledger's.  A
- * call that has a lease locked does not wait for the run.
+ * Lock order: golden_set, endpoint, run, lease, result; then the ledger's. A
+ * call that has locked a lease does not wait for the run.
  */
 CREATE TABLE gpucredit_eval.run (
 	org text COLLATE "C" NOT NULL,
@@ -23,20 +24,29 @@ CREATE TABLE gpucredit_eval.run (
 	config text COLLATE "C" NOT NULL,
 	config_version integer NOT NULL,
 	purpose text NOT NULL CHECK (purpose IN ('development', 'gate', 'production_gate',
-		'nightly', 'calibration')),
+		'preview', 'nightly', 'calibration')),
 	model text NOT NULL,
-	model_terms jsonb NOT NULL,		/* its endpoint, as it was at the start */
+	model_terms jsonb NOT NULL,		/* its endpoint as it was at the start */
 	judge_terms jsonb,
-	registry_model bigint,			/* what it measures, if it is of the registry */
+	registry_model bigint,			/* the registry's version that it measures,
+									 * if any */
 	registry_version bigint,
 	oid text,
 	baseline bigint,
-	source bigint,					/* the run whose outputs are judged again */
+	source bigint,					/* the run whose outputs are judged
+									 * again */
 	cases integer NOT NULL,
-	set_place integer NOT NULL DEFAULT 1,	/* leased so far: sets before */
-	set_ordinal integer NOT NULL DEFAULT 0,		/* this, and cases up to that */
+	sample jsonb,					/* which cases a preview asks; NULL: all */
+	set_cases integer NOT NULL,		/* cases of its sets, of which a preview
+									 * asks a sample */
+	set_place integer NOT NULL DEFAULT 1,	/* position of the set whose cases
+											 * are leased now; the cases of all
+											 * sets before it were leased */
+	set_ordinal integer NOT NULL DEFAULT 0,		/* number of the last case of
+												 * that set that was leased */
 	finished integer NOT NULL DEFAULT 0,
-	cap numeric NOT NULL,			/* of calls; the GPU job's hold is beside it */
+	cap numeric NOT NULL,			/* limit for calls; the GPU job's hold is
+									 * separate */
 	hold bigint NOT NULL,
 	deadline timestamptz NOT NULL,	/* when the hold ends */
 	gpu_job bigint,
@@ -47,13 +57,20 @@ CREATE TABLE gpucredit_eval.run (
 	accounted_at timestamptz NOT NULL DEFAULT '-infinity',
 	state text NOT NULL DEFAULT 'running'
 		CHECK (state IN ('running', 'paused', 'finished', 'cancelled')),
-	started_by text COLLATE "C" NOT NULL,	/* the role; a release gate says who may */
+	started_by text COLLATE "C" NOT NULL,	/* the role that started it; a
+											 * release gate defines which roles
+											 * count */
 	started_at timestamptz NOT NULL,
 	ended_at timestamptz,
-	held_out boolean NOT NULL,		/* some of its cases are */
-	whole_max numeric NOT NULL,		/* of a held-out run: all cases, once, at their dearest */
-	padding numeric NOT NULL DEFAULT 0,		/* in spent, beyond what leases cost */
+	held_out boolean NOT NULL,		/* some of its cases are held out */
+	whole_max numeric NOT NULL,		/* for a held-out run: the cost of all
+									 * cases once, at their maximum */
+	padding numeric NOT NULL DEFAULT 0,		/* the part of "spent" that exceeds
+											 * the cost of the leases */
 	problem text CHECK (problem IN ('over_bound')),		/* what stopped it */
+	decided_early boolean NOT NULL DEFAULT false,	/* a preview whose verdict was
+													 * certain before all cases
+													 * were asked */
 	CONSTRAINT run_pkey PRIMARY KEY (org, run),
 	CONSTRAINT run_money CHECK (set_aside >= 0 AND spent >= 0 AND captured >= 0
 		AND captured <= cap),
@@ -63,11 +80,13 @@ CREATE TABLE gpucredit_eval.run (
 	FOREIGN KEY (org, source) REFERENCES gpucredit_eval.run
 );
 CREATE INDEX run_started ON gpucredit_eval.run (org, purpose, started_at);
+CREATE INDEX run_version ON gpucredit_eval.run (org, registry_version)
+WHERE purpose IN ('production_gate', 'preview');
 CREATE INDEX run_open ON gpucredit_eval.run (org, run) WHERE state = 'running';
 COMMENT ON TABLE gpucredit_eval.run IS
 'Runs of a config against a model, what they may cost and what they have cost';
 
-/* The sets of a run, in order; a run asks each case of each. */
+/* The sets of a run, in order. A run evaluates each case of each set. */
 CREATE TABLE gpucredit_eval.run_set (
 	org text COLLATE "C" NOT NULL,
 	run bigint NOT NULL,
@@ -90,19 +109,29 @@ CREATE TABLE gpucredit_eval.lease (
 	worker text NOT NULL,
 	state text NOT NULL CHECK (state IN ('open', 'retry', 'lost', 'closed')),
 	expires_at timestamptz NOT NULL,
-	judged boolean NOT NULL,		/* of the case: does a judge rate it? */
-	threshold numeric,				/* of the case */
+	judged boolean NOT NULL,		/* whether a judge rates the case */
+	threshold numeric,				/* threshold of the case */
 	called boolean NOT NULL,		/* the model's call is reported */
-	call_max numeric NOT NULL,		/* what it may cost, if it is still to be made */
-	sample_max numeric NOT NULL,	/* each sample of the judge */
-	max_cost numeric NOT NULL,		/* what was set aside for all of it */
-	open_max numeric NOT NULL,		/* for what is not yet reported */
-	cost numeric NOT NULL DEFAULT 0,	/* of what is reported */
-	leased_by text COLLATE "C" NOT NULL,	/* the role, which alone reports it */
+	call_max numeric NOT NULL,		/* highest cost of the model's call, if it
+									 * is still to be made */
+	sample_max numeric NOT NULL,	/* highest cost of each of the judge's
+									 * samples */
+	max_cost numeric NOT NULL,		/* what was reserved for all calls of the
+									 * lease */
+	open_max numeric NOT NULL,		/* what is reserved for calls that are not
+									 * reported yet */
+	cost numeric NOT NULL DEFAULT 0,	/* cost of the reported calls */
+	leased_by text COLLATE "C" NOT NULL,	/* the role that leased it; only
+											 * this role may report it */
 	error text,
-	accounted boolean NOT NULL DEFAULT false,	/* its cost is in run.spent */
-	finishes boolean NOT NULL DEFAULT false,	/* the case was finished by it */
-	released boolean NOT NULL DEFAULT false,	/* its worker was stopped: it is no attempt */
+	accounted boolean NOT NULL DEFAULT false,	/* its cost is included in
+												 * run.spent */
+	finishes boolean NOT NULL DEFAULT false,	/* the lease finished its
+												 * case */
+	released boolean NOT NULL DEFAULT false,	/* its worker was stopped, so
+												 * it does not count as an
+												 * attempt */
+	harness text COLLATE "C",		/* digest of the worker's program */
 	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt)
 );
 CREATE INDEX lease_due ON gpucredit_eval.lease (org, run, expires_at)
@@ -113,8 +142,9 @@ COMMENT ON TABLE gpucredit_eval.lease IS
 'Who works on which case until when; retry: to be leased again; lost: its worker was silent';
 
 /*
- * Calls of which an endpoint reported more than was set aside.  The first ends
- * the run: either its bounds are wrong, or the endpoint's figures.
+ * Calls for which an endpoint reported a higher cost than was reserved. The
+ * first one ends the run: either the run's bounds or the endpoint's figures
+ * are wrong.
  */
 CREATE TABLE gpucredit_eval.overrun (
 	org text COLLATE "C" NOT NULL,
@@ -139,12 +169,15 @@ CREATE TABLE gpucredit_eval.result (
 	output bytea,
 	checks jsonb NOT NULL,
 	usage jsonb,
-	digest bytea NOT NULL,			/* of what was reported */
-	passed boolean NOT NULL,		/* the checks */
-	error text,						/* no score: what failed */
-	score numeric,					/* NULL: the judge is still to be asked */
+	digest bytea NOT NULL,			/* digest of the report */
+	passed boolean NOT NULL,		/* the checks passed */
+	error text,						/* what failed; then there is no score */
+	score numeric,					/* NULL while the judge's samples are
+									 * missing */
 	cost numeric NOT NULL,
 	reported_at timestamptz NOT NULL,
+	reused bigint,					/* the run that measured it, if a preview
+									 * took it over */
 	CONSTRAINT result_pkey PRIMARY KEY (org, run, "case")
 );
 COMMENT ON TABLE gpucredit_eval.result IS
@@ -168,16 +201,22 @@ CREATE TABLE gpucredit_eval.judgement (
 COMMENT ON TABLE gpucredit_eval.judgement IS
 'What the judge answered, each sample; parsed: it was a verdict';
 
-/* Somebody waits for a gate, and nobody for a nightly run. */
+/*
+ * Whether somebody waits for the result, as for a gate. Nobody waits for a
+ * nightly run.
+ */
 CREATE FUNCTION gpucredit_eval.is_gate(purpose text) RETURNS boolean
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
-	SELECT purpose IN ('gate', 'production_gate');
+	SELECT purpose IN ('gate', 'production_gate', 'preview');
 END;
 COMMENT ON FUNCTION gpucredit_eval.is_gate(text) IS
 'Internal: whether runs of a purpose come before others.';
 
-/* What tokens cost, exactly; rounded only when a run's sum is captured. */
+/*
+ * Returns the exact cost of tokens. Rounding occurs only when a run's sum is
+ * captured.
+ */
 CREATE FUNCTION gpucredit_eval.token_cost(terms jsonb, tokens_in numeric, tokens_out numeric)
 RETURNS numeric
 LANGUAGE sql IMMUTABLE
@@ -189,10 +228,11 @@ COMMENT ON FUNCTION gpucredit_eval.token_cost(jsonb, numeric, numeric) IS
 'Internal: credits for tokens at an endpoint.';
 
 /*
- * No text has more tokens than bytes, and a chat's frame has fewer than this.
- * A template that repeats its variables must declare max_input_tokens.  What is
- * declared counts for no less than a token of each 16 bytes, and workers send no
- * prompt that is longer than 16 bytes for each token declared.
+ * Returns an upper bound of the tokens of a request. A text has no more tokens
+ * than bytes, and a chat's frame has fewer than the number added here. A
+ * template that repeats its variables must declare max_input_tokens. A
+ * declared number is raised to at least one token per 16 bytes, and workers
+ * send no prompt that is longer than 16 bytes for each declared token.
  */
 CREATE FUNCTION gpucredit_eval.most_tokens(declared numeric, bytes bigint, shortest bigint)
 RETURNS numeric
@@ -204,7 +244,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.most_tokens(numeric, bigint, bigint) IS
 'Internal: how many tokens a prompt may have.';
 
-/* The run, if the session may act as its account.  Agents see all. */
+/*
+ * Returns the run, if the session may act as its account. Agents may see all
+ * runs.
+ */
 CREATE FUNCTION gpucredit_eval.require_run(org text, run bigint)
 RETURNS gpucredit_eval.run
 LANGUAGE plpgsql STABLE
@@ -225,7 +268,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.require_run(text, bigint) IS
 'Internal: a run of an account that the session may act as. Errors: UC601.';
 
-/* Waits for the run's row. */
+/* Locks the run's row, and waits for it if necessary. */
 CREATE FUNCTION gpucredit_eval.lock_run(org text, run bigint) RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
@@ -246,8 +289,8 @@ COMMENT ON FUNCTION gpucredit_eval.lock_run(text, bigint) IS
 'Internal: a run, locked. Errors: UC601.';
 
 /*
- * A model's name means an endpoint, or "NAME@REVISION" of the registry, served
- * by an endpoint that serves the registry.
+ * What a model's name denotes: an endpoint, or "NAME@REVISION" of the
+ * registry, served by an endpoint that serves the registry.
  */
 CREATE TYPE gpucredit_eval.subject AS (
 	endpoint text,
@@ -300,8 +343,9 @@ COMMENT ON FUNCTION gpucredit_eval.find_subject(text, text, text) IS
 'Internal: the endpoint, and the version of the registry, that a model''s name stands for. Errors: UC601, UC602, 22023.';
 
 /*
- * A judge may not judge itself or a model of its lineage.  Its endpoint must
- * still have the address that the config names, as it was calibrated there.
+ * Checks that a judge does not judge itself or a model of its lineage. Its
+ * endpoint must still have the address in the config, because it was
+ * calibrated there.
  */
 CREATE FUNCTION gpucredit_eval.check_judge(org text, s gpucredit_eval.subject, judge jsonb)
 RETURNS void
@@ -320,7 +364,10 @@ BEGIN
 				ej.endpoint),
 			'Another address is another judge.', 'Call set_config() again, and calibrate the judge.');
 	END IF;
-	/* names of one address tell models apart only where the server heeds them */
+	/*
+	 * Two names at one address are different models only if the server
+	 * distinguishes models by name.
+	 */
 	kin := gpucredit_eval.server_of(em.url) = gpucredit_eval.server_of(ej.url)
 		AND (NOT (em.many_models AND ej.many_models OR em.serves_registry AND ej.serves_registry
 				AND (s).registry_version IS NOT NULL)
@@ -345,8 +392,9 @@ COMMENT ON FUNCTION gpucredit_eval.check_judge(text, gpucredit_eval.subject, jso
 'Internal: refuses a judge that is the model under test or of its lineage (22023), and one whose endpoint has moved (UC602).';
 
 /*
- * Held-out sets: only for production gates of registry versions, a limited
- * number of runs a month, and tasks whose mean shows nothing about one case.
+ * Checks the restrictions of held-out sets: only production gates of registry
+ * versions may use them, for a limited number of runs a month, and only for
+ * tasks whose mean reveals nothing about a single case.
  */
 CREATE FUNCTION gpucredit_eval.check_held_out(org text, config gpucredit_eval.config,
 	purpose text, s gpucredit_eval.subject) RETURNS boolean
@@ -420,8 +468,9 @@ COMMENT ON FUNCTION gpucredit_eval.run_result(jsonb, boolean) IS
 'Internal: what start_run answered.';
 
 /*
- * Our keys in the ledger: short, however long the caller's key is, and different
- * for equal keys of two callers' spaces.
+ * Returns the idempotency key for a call of the ledger. It is short, however
+ * long the caller's key is, and differs for equal keys of two callers' key
+ * spaces.
  */
 CREATE FUNCTION gpucredit_eval.ledger_key(what text, key text,
 	space text DEFAULT gpucredit.key_space()) RETURNS text
@@ -434,8 +483,8 @@ COMMENT ON FUNCTION gpucredit_eval.ledger_key(text, text, text) IS
 'Internal: the key of a call to the ledger on behalf of a keyed call. space: of that call''s key; empty: of a name that is alike for all callers.';
 
 /*
- * A hold is its organisation's, which may have closed it itself: no reason for a
- * run never to end, nor for its calls to cost nothing.
+ * Releases a hold. The organisation owns the hold and may have closed it
+ * itself; that must not prevent the run's end, nor make its calls free.
  */
 CREATE FUNCTION gpucredit_eval.free_hold(org text, hold bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -452,8 +501,9 @@ COMMENT ON FUNCTION gpucredit_eval.free_hold(text, bigint) IS
 'Internal: frees what is left of a hold, if it is still open.';
 
 /*
- * Captures what calls cost from their hold; final: and frees the rest of it.
- * If the hold has ended, a new one pays, or there is no credit.
+ * Captures the cost of calls from their hold; if "final" is true, it also
+ * releases the rest. If the hold has ended, a new hold pays; the result is
+ * false if there is no credit for one.
  */
 CREATE FUNCTION gpucredit_eval.charge(org text, account text, hold bigint, amount numeric,
 	key text, final boolean DEFAULT true) RETURNS boolean
@@ -485,7 +535,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.charge(text, text, bigint, numeric, text, boolean) IS
 'Internal: captures an amount from a hold, or from a new one if that has ended; false: there is no credit.';
 
-/* Stores a denial: a new try takes a new key. */
+/* Stores a denial under the key. A later attempt needs a new key. */
 CREATE FUNCTION gpucredit_eval.deny_run(org text, key text, reason text)
 RETURNS gpucredit_eval.run_result
 LANGUAGE plpgsql VOLATILE
@@ -502,8 +552,9 @@ COMMENT ON FUNCTION gpucredit_eval.deny_run(text, text, text) IS
 'Internal: records that a run is denied.';
 
 /*
- * What serves the model: under a production gate what the config says, as whoever
- * starts the run would else choose what is measured.
+ * Returns what serves the model. Under a production gate, the config defines
+ * it; otherwise the starter of the run could choose what is measured. The same
+ * holds for a preview, whose results later previews take over.
  */
 CREATE FUNCTION gpucredit_eval.serving_of(c gpucredit_eval.config, purpose text, options jsonb)
 RETURNS jsonb
@@ -511,11 +562,12 @@ LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	IF serving_of.purpose <> 'production_gate' THEN
+	IF serving_of.purpose NOT IN ('production_gate', 'preview') THEN
 		RETURN serving_of.options;
 	END IF;
 	IF serving_of.options ?| '{endpoint,gpu}' THEN
-		PERFORM gpucredit_eval.refuse('options of a production gate name no endpoint and no GPU job',
+		PERFORM gpucredit_eval.refuse(format('options of a %s name no endpoint and no GPU job',
+				replace(serving_of.purpose, '_', ' ')),
 			'Whoever starts it does not choose what is measured.',
 			'Let "serving" of the config say what serves the version.');
 	END IF;
@@ -526,7 +578,7 @@ COMMENT ON FUNCTION gpucredit_eval.serving_of(gpucredit_eval.config, text, jsonb
 'Internal: the options of a run, with what serves its model (22023).';
 
 /*
- * What all cases of a run cost once, each at its dearest.
+ * Returns the cost of all cases of a run once, each at its maximum.
  */
 CREATE FUNCTION gpucredit_eval.whole_cost(c gpucredit_eval.config, model_terms jsonb,
 	judge_terms jsonb) RETURNS numeric
@@ -553,7 +605,72 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.whole_cost(gpucredit_eval.config, jsonb, jsonb) IS
 'Internal: what all cases of a config cost at most, if each is asked once.';
 
-/* starter: whoever asked for the run, which is not always who calls. */
+/*
+ * Returns the position of a case in samples, 16 hexadecimal digits. It depends
+ * on the case and on a secret of its set, so that whoever writes cases cannot
+ * compute it, and neither the model nor whoever starts a run can change it.
+ */
+CREATE FUNCTION gpucredit_eval.sample_key(salt bytea, digest bytea) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT left(encode(sha256(salt || digest), 'hex'), 16) COLLATE "C";
+END;
+COMMENT ON FUNCTION gpucredit_eval.sample_key(bytea, bytea) IS
+'Internal: the position of a case in samples.';
+
+/*
+ * Whether a case is in a sample: it is among the first cases of its task, or
+ * its key is within the share.
+ */
+CREATE FUNCTION gpucredit_eval.in_sample(c gpucredit_eval.golden_case, salt bytea,
+	sample jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT (c).ordinal <= (in_sample.sample -> 'first' -> (c).set ->> (c).task)::integer
+		OR gpucredit_eval.sample_key(in_sample.salt, (c).digest) <= (in_sample.sample ->> 'key') COLLATE "C";
+END;
+COMMENT ON FUNCTION gpucredit_eval.in_sample(gpucredit_eval.golden_case, bytea, jsonb) IS
+'Internal: is a case in a sample?';
+
+/*
+ * Returns the sample of a config's previews: the last key of the config's
+ * share, and of each set and task the number of the 20th case. Both depend on
+ * a case and on those before it. Cases that are added later therefore push no
+ * case out of the sample.
+ */
+CREATE FUNCTION gpucredit_eval.choose_sample(c gpucredit_eval.config, OUT sample jsonb,
+	OUT cases integer)
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH keys AS (
+		SELECT k.set, k.task, k.ordinal, gpucredit_eval.sample_key(g.salt, k.digest) AS key,
+			row_number() OVER (PARTITION BY k.set, k.task ORDER BY k.ordinal) AS place
+		FROM jsonb_array_elements((c).document -> 'sets') e
+			JOIN gpucredit_eval.golden_set g ON g.org = (c).org AND g.set = e ->> 'set'
+			JOIN gpucredit_eval.set_version v ON v.org = g.org AND v.set = g.set
+				AND v.version = (e ->> 'version')::integer
+			JOIN gpucredit_eval.golden_case k ON k.org = v.org AND k.set = v.set
+				AND gpucredit_eval.in_version(k, v)),
+	share AS (
+		SELECT lpad(to_hex(floor(((c).document #>> '{preview,share}')::numeric * 4294967296)::bigint - 1), 8, '0')
+			|| 'ffffffff' AS last_key),
+	firsts AS (
+		SELECT f.set, jsonb_object_agg(f.task, f.last_ordinal) AS tasks
+		FROM (SELECT y.set, y.task, max(y.ordinal) AS last_ordinal FROM keys y WHERE y.place <= 20
+			GROUP BY y.set, y.task) f
+		GROUP BY f.set)
+	SELECT jsonb_build_object('key', h.last_key,
+			'first', (SELECT jsonb_object_agg(f.set, f.tasks) FROM firsts f)),
+		(SELECT count(*)::integer FROM keys y WHERE y.place <= 20 OR y.key <= h.last_key COLLATE "C")
+	FROM share h;
+END;
+COMMENT ON FUNCTION gpucredit_eval.choose_sample(gpucredit_eval.config) IS
+'Internal: the sample that previews of a config ask, and how many cases it has.';
+
+/*
+ * Starts a run. "starter" is the role that requested the run, which is not
+ * always the caller.
+ */
 CREATE FUNCTION gpucredit_eval.start_run_for(starter text, org text, account text, key text,
 	config text, model text, purpose text, cap numeric, baseline bigint, options jsonb)
 RETURNS gpucredit_eval.run_result
@@ -577,15 +694,17 @@ DECLARE
 	h record;
 	named text;
 	ncases integer;
+	ntexts integer;
+	chosen record;
 	number bigint;
 BEGIN
 	PERFORM gpucredit_eval.check_account(start_run_for.org, start_run_for.account);
 	IF coalesce(start_run_for.purpose, '') NOT IN ('development', 'gate', 'production_gate',
-			'nightly', 'calibration')
+			'preview', 'nightly', 'calibration')
 		OR start_run_for.cap IS NULL OR start_run_for.cap <> round(start_run_for.cap, 6)
 		OR start_run_for.cap <= 0 OR start_run_for.model IS NULL
 	THEN
-		PERFORM gpucredit_eval.refuse('purpose is development, gate, production_gate, nightly or calibration; cap is positive and has at most 6 decimals',
+		PERFORM gpucredit_eval.refuse('purpose is development, gate, production_gate, preview, nightly or calibration; cap is positive and has at most 6 decimals',
 			format('They are "%s" and %s.', left(start_run_for.purpose, 64), start_run_for.cap));
 	END IF;
 	PERFORM gpucredit_eval.check_words('options', start_run_for.options, '{endpoint,ttl,gpu}');
@@ -596,7 +715,7 @@ BEGIN
 		RETURN gpucredit_eval.run_result(kept, true);
 	END IF;
 
-	/* the cases, and the endpoints */
+	/* Determine the cases and the endpoints. */
 	c := gpucredit_eval.require_config(start_run_for.org, start_run_for.config, start_run_for.account);
 	serving := gpucredit_eval.serving_of(c, start_run_for.purpose, start_run_for.options);
 	FOR named IN SELECT e ->> 'set' FROM jsonb_array_elements(c.document -> 'sets') e LOOP
@@ -611,7 +730,7 @@ BEGIN
 			start_run_for.org, judge ->> 'endpoint'), judge ->> 'model')
 			|| jsonb_build_object('model', judge -> 'model');
 	END IF;
-	SELECT sum(v.cases), coalesce(sum(v.judged), 0) AS judged INTO ncases, number
+	SELECT sum(v.cases), coalesce(sum(v.judged), 0), coalesce(sum(v.texts), 0) INTO ncases, number, ntexts
 	FROM jsonb_array_elements(c.document -> 'sets') e
 		JOIN gpucredit_eval.set_version v ON v.org = start_run_for.org AND v.set = e ->> 'set'
 			AND v.version = (e ->> 'version')::integer;
@@ -620,11 +739,18 @@ BEGIN
 				number, c.config),
 			'A rubric is for a judge.', 'Configure a judge, or leave those sets out.');
 	END IF;
+	IF ntexts > 0 AND NOT (gpucredit_eval.require_endpoint(start_run_for.org, s.endpoint)).logprobs THEN
+		PERFORM gpucredit_eval.refuse(format('%s cases ask how likely texts are, and endpoint "%s" has no logprobs',
+				ntexts, s.endpoint),
+			'Such cases need /v1/completions with "echo" and "logprobs".',
+			'Take another endpoint, or say logprobs => true in set_endpoint() if it has them.');
+	END IF;
 	IF compared IS NOT NULL THEN
 		PERFORM gpucredit_eval.require_run(start_run_for.org, compared);
 	ELSIF s.registry_version IS NOT NULL AND gpucredit_eval.is_gate(start_run_for.purpose) THEN
-		compared := gpucredit_eval.find_baseline(c, start_run_for.purpose, s.registry_model,
-			s.name, s.registry_version);
+		compared := gpucredit_eval.find_baseline(c, CASE start_run_for.purpose
+				WHEN 'preview' THEN 'production_gate' ELSE start_run_for.purpose END,
+			s.registry_model, s.name, s.registry_version);
 	END IF;
 	IF start_run_for.options ? 'ttl' AND jsonb_typeof(start_run_for.options -> 'ttl') <> 'string' THEN
 		PERFORM gpucredit_eval.refuse('"ttl" of options is an interval', 'For example "24 hours".');
@@ -633,7 +759,7 @@ BEGIN
 	model_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(
 		start_run_for.org, s.endpoint), s.name);
 
-	/* who may not */
+	/* Check the rights. */
 	SELECT coalesce(bool_or(o.kind = 'held_out'), false) INTO hidden
 	FROM jsonb_array_elements(c.document -> 'sets') e
 		JOIN gpucredit_eval.golden_set o ON o.org = start_run_for.org AND o.set = e ->> 'set';
@@ -651,7 +777,7 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, 'not_calibrated');
 	END IF;
 
-	/* its GPUs, and the credit that is left for calls */
+	/* Reserve the GPUs, and the remaining credit for calls. */
 	gpu := gpucredit_eval.reserve_gpu(start_run_for.org, start_run_for.account, start_run_for.key,
 		start_run_for.purpose, serving -> 'gpu');
 	IF gpu.reason IS NULL AND gpu.held >= start_run_for.cap THEN
@@ -680,12 +806,17 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, h.reason);
 	END IF;
 
+	IF start_run_for.purpose = 'preview' THEN
+		SELECT o.sample, o.cases INTO chosen FROM gpucredit_eval.choose_sample(c) o;
+	ELSE
+		SELECT NULL::jsonb AS sample, ncases AS cases INTO chosen;
+	END IF;
 	INSERT INTO gpucredit_eval.run AS r (org, account, config, config_version, purpose, model,
-		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, cap,
-		hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max)
+		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, sample,
+		set_cases, cap, hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max)
 	VALUES (start_run_for.org, start_run_for.account, c.config, c.version, start_run_for.purpose, s.name,
 		model_terms, judge_terms, s.registry_model, s.registry_version, s.oid,
-		compared, ncases, start_run_for.cap - gpu.held, h.hold, h.expires_at,
+		compared, chosen.cases, chosen.sample, ncases, start_run_for.cap - gpu.held, h.hold, h.expires_at,
 		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole)
 	RETURNING r.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
@@ -698,7 +829,7 @@ BEGIN
 			'starter', start_run_for.starter));
 	RETURN gpucredit_eval.run_result(gpucredit_eval.request_end(start_run_for.org, start_run_for.key,
 		jsonb_build_object('run', number, 'status', 'granted', 'held', h.held + gpu.held,
-			'cases', ncases)), false);
+			'cases', chosen.cases)), false);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.start_run_for(text, text, text, text, text, text, text, numeric, bigint, jsonb) IS
@@ -717,13 +848,13 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.start_run(text, text, text, text, text, text, numeric, bigint, jsonb) IS
 'Runs: starts one, and holds what it may cost at most. Workers lease its cases.
-config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, nightly, calibration. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate "serving" of its config says endpoint and GPU job. The cap of a run over held-out sets suffices for all of its cases.
+config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, preview, nightly, calibration; a preview asks a sample of the cases that digests choose, takes over what is measured already, stops when its verdict is certain, and is never a baseline or a reason to promote. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate or preview "serving" of its config says endpoint and GPU job. The cap of a run over held-out sets suffices for all of its cases.
 Result: status granted, or denied with a reason of gpucredit.hold or reserve, no_price, not_calibrated, quota_exceeded (held-out runs of the month), cap_exceeded (the GPU job alone is dearer).
 Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine; UC604 held out; 22023.';
 
 /*
- * The job that serves the model: in pool "eval-gate", kept for blocking gates,
- * or in "eval-nightly".
+ * Reserves the job that serves the model: in pool "eval-gate", which is
+ * reserved for blocking gates, or in "eval-nightly".
  */
 CREATE FUNCTION gpucredit_eval.reserve_gpu(org text, account text, key text, purpose text,
 	gpu jsonb, OUT job bigint, OUT held numeric, OUT reason text)

@@ -1,15 +1,16 @@
 /*
- * 50_lease.sql: who works on which case, and what it cost.
+ * 50_lease.sql: leases of cases to workers, and their cost.
  *
- * A worker leases cases, calls the model, and reports.  A lease that ends
- * without a report is lost: its calls may have cost all that was set aside, so
- * that counts as spent.  The case is leased again with a new amount set aside.
+ * A worker leases cases, calls the model, and reports. A lease that ends
+ * without a report is lost: its calls may have cost the whole reserved amount,
+ * so that amount counts as spent. The case is leased again with a new reserved
+ * amount.
  */
 
 /*
- * Captures what was spent and is not yet captured.  Sums are exact; the
- * captured figure is the sum, rounded once.  Without credit the difference
- * stays open for the next call.
+ * Captures what was spent and is not captured yet. Sums are exact; the
+ * captured figure is the sum, rounded once. Without credit, the difference is
+ * left for the next call.
  */
 CREATE FUNCTION gpucredit_eval.capture_spent(r gpucredit_eval.run, final boolean)
 RETURNS numeric
@@ -37,7 +38,10 @@ DECLARE
 	lost numeric;
 	step numeric := greatest(round((r).cap / 10, 6), 0.000001);
 BEGIN
-	/* nobody knows what lost calls cost: they count in full */
+	/*
+	 * The cost of lost calls is unknown, so they count with the whole reserved
+	 * amount.
+	 */
 	WITH gone AS (
 		UPDATE gpucredit_eval.lease l
 		SET state = CASE l.state WHEN 'open' THEN 'lost' ELSE l.state END,
@@ -46,7 +50,10 @@ BEGIN
 		RETURNING l.cost)
 	SELECT coalesce(sum(gone.cost), 0) INTO lost FROM gone;
 	r.spent := (r).spent + lost;
-	/* what a few held-out cases cost would show their answers */
+	/*
+	 * The exact cost of a few held-out cases would reveal the length of their
+	 * answers.
+	 */
 	IF (r).held_out AND end_run.state <> 'finished' THEN
 		r.padding := least(ceil((r).spent / step) * step, (r).cap) - (r).spent;
 		r.spent := (r).spent + (r).padding;
@@ -68,6 +75,11 @@ BEGIN
 	PERFORM gpucredit_eval.record((r).org, 'end_run', NULL,
 		jsonb_build_object('run', (r).run, 'state', (r).state, 'spent', (r).spent,
 			'captured', (r).captured, 'lost', nullif(lost, 0), 'problem', (r).problem));
+	PERFORM gpucredit_eval.publish('eval_run.ended', (r).org, (r).account, jsonb_build_object(
+		'run', (r).run, 'config', (r).config, 'version', (r).config_version, 'model', (r).model,
+		'purpose', (r).purpose, 'state', (r).state, 'problem', (r).problem,
+		'cases', (r).cases, 'set_cases', (r).set_cases, 'decided_early', (r).decided_early,
+		'verdict', gpucredit_eval.verdict_of(r)));
 	RETURN r;
 END
 $$;
@@ -75,13 +87,39 @@ COMMENT ON FUNCTION gpucredit_eval.end_run(gpucredit_eval.run, text) IS
 'Internal: ends a locked run, and settles what it cost.';
 
 /*
- * Adds the costs of closed leases to the run.  The run is locked.
+ * Ends a preview whose verdict is certain, when no call is under way any more.
+ * From then on no case is leased. The caller has locked the run.
+ */
+CREATE FUNCTION gpucredit_eval.end_decided(r gpucredit_eval.run) RETURNS gpucredit_eval.run
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF NOT (r).decided_early AND gpucredit_eval.is_decided(r) THEN
+		r.decided_early := true;
+		UPDATE gpucredit_eval.run o SET decided_early = true
+		WHERE o.org = (r).org AND o.run = (r).run;
+	END IF;
+	IF (r).decided_early AND NOT EXISTS (SELECT FROM gpucredit_eval.lease l
+		WHERE l.org = (r).org AND l.run = (r).run AND l.state = 'open'
+			AND l.expires_at > gpucredit.now())
+	THEN
+		r := gpucredit_eval.end_run(r, 'finished');
+	END IF;
+	RETURN r;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.end_decided(gpucredit_eval.run) IS
+'Internal: ends a locked preview whose verdict the cases that are left cannot change.';
+
+/*
+ * Adds the costs of closed leases to the run. The caller has locked the run.
  */
 CREATE FUNCTION gpucredit_eval.account_for(r gpucredit_eval.run) RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
-SET enable_bitmapscan = off		-- only index scans forget dead entries
+SET enable_bitmapscan = off		-- only index scans mark dead index entries
 AS $$
 DECLARE
 	sums record;
@@ -120,6 +158,8 @@ BEGIN
 				AND l.expires_at > gpucredit.now())
 	THEN
 		r := gpucredit_eval.end_run(r, 'finished');
+	ELSIF (r).purpose = 'preview' AND (r).state IN ('running', 'paused') THEN
+		r := gpucredit_eval.end_decided(r);
 	END IF;
 	RETURN r;
 END
@@ -127,7 +167,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.account_for(gpucredit_eval.run) IS
 'Internal: takes the costs of closed leases over into a locked run, captures them, and ends the run that is finished, or whose calls cost more than they could. Costs of held-out cases are captured at the end.';
 
-/* What a case may cost at most, and what its worker must call. */
+/* The highest cost of a case, and the calls that its worker must make. */
 CREATE TYPE gpucredit_eval.bounds AS (call_max numeric, sample_max numeric, samples integer[]);
 
 CREATE FUNCTION gpucredit_eval.bounds_of(r gpucredit_eval.run, document jsonb,
@@ -139,13 +179,25 @@ DECLARE
 	model jsonb := bounds_of.document -> 'model';
 	judge jsonb := bounds_of.document -> 'judge';
 	b gpucredit_eval.bounds;
-	asked bigint;		/* bytes */
+	asked bigint;		/* in bytes */
 BEGIN
 	b.call_max := 0;
 	b.sample_max := 0;
 	b.samples := '{}';
-	IF NOT bounds_of.answered THEN
-		/* what requests have beside the prompt is read by the model, too */
+	IF NOT bounds_of.answered AND gpucredit_eval.scores_texts((c).checks) THEN
+		/*
+		 * One call for each text, which reads context and continuation and
+		 * writes one token. The input contains all of them, and around each
+		 * more bytes than there are special tokens.
+		 */
+		b.call_max := gpucredit_eval.token_cost((r).model_terms,
+			gpucredit_eval.most_tokens(NULL, octet_length((c).input::text), 0),
+			gpucredit_eval.texts_of((c).input));
+	ELSIF NOT bounds_of.answered THEN
+		/*
+		 * The model also reads what requests contain in addition to the
+		 * prompt.
+		 */
 		asked := coalesce(octet_length(bounds_of.document ->> 'template'), 0)
 			+ octet_length((c).input::text)
 			+ coalesce(octet_length((model -> 'response_format')::text), 0)
@@ -176,7 +228,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.bounds_of(gpucredit_eval.run, jsonb, gpucredit_eval.golden_case, boolean) IS
 'Internal: what the calls for a case may cost at most, and which samples the judge still owes.';
 
-/* A case that failed too often has no score: it counts 0, and as an error. */
+/*
+ * Gives up a case that failed too often. It has no score: it counts as 0, and
+ * as an error.
+ */
 CREATE FUNCTION gpucredit_eval.abandon_lease(r gpucredit_eval.run, l gpucredit_eval.lease)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -196,8 +251,8 @@ COMMENT ON FUNCTION gpucredit_eval.abandon_lease(gpucredit_eval.run, gpucredit_e
 'Internal: a case whose attempts are used up gets the score 0 and an error.';
 
 /*
- * The cases to lease next: first those to repeat, then new ones.  Each comes
- * with its last lease, if it has one.
+ * Returns the cases to lease next: first those to repeat, then new ones. Each
+ * is returned with its last lease, if it has one.
  */
 CREATE FUNCTION gpucredit_eval.next_cases(r gpucredit_eval.run, n integer)
 RETURNS TABLE (c gpucredit_eval.golden_case, last_lease gpucredit_eval.lease,
@@ -214,9 +269,11 @@ BEGIN ATOMIC
 	(SELECT g.k, NULL::gpucredit_eval.lease, s.place
 	FROM gpucredit_eval.run_set s
 		JOIN gpucredit_eval.set_version v ON v.org = s.org AND v.set = s.set AND v.version = s.version
+		JOIN gpucredit_eval.golden_set o ON o.org = s.org AND o.set = s.set
 		CROSS JOIN LATERAL (
 			SELECT k FROM gpucredit_eval.golden_case k
 			WHERE k.org = s.org AND k.set = s.set
+				AND ((r).sample IS NULL OR gpucredit_eval.in_sample(k, o.salt, (r).sample))
 				AND k.ordinal > CASE s.place WHEN (r).set_place THEN (r).set_ordinal ELSE 0 END
 				AND k.ordinal <= v.last_ordinal
 				AND (k.retired_version IS NULL OR k.retired_version > v.version)
@@ -229,22 +286,23 @@ COMMENT ON FUNCTION gpucredit_eval.next_cases(gpucredit_eval.run, integer) IS
 'Internal: which cases of a run are to be leased next.';
 
 /*
- * Who measures is not who is measured: applications and tenants start production
- * gates and calibrations, and workers, which are neither, carry them out.
+ * Whether the caller may execute a run's cases. The party that is measured
+ * must not measure itself: applications and tenants start production gates and
+ * calibrations, and workers, which are neither, execute them.
  */
 CREATE FUNCTION gpucredit_eval.may_measure(r gpucredit_eval.run) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	RETURN (r).purpose NOT IN ('production_gate', 'calibration') OR NOT (
+	RETURN (r).purpose NOT IN ('production_gate', 'preview', 'calibration') OR NOT (
 		gpucredit_eval.caller_is('gpucredit_app', 'gpucredit_tenant', 'gpucredit_agent')
 		AND NOT gpucredit_eval.caller_administers()
 		OR (r).started_by = gpucredit_eval.caller() AND current_setting('is_superuser') <> 'on');
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.may_measure(gpucredit_eval.run) IS
-'Internal: whether the session may measure a run: false if it may own what a production gate or a calibration measures.';
+'Internal: whether the session may measure a run: false if it may own what a production gate, a preview or a calibration measures.';
 
 CREATE FUNCTION gpucredit_eval.check_measurer(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql STABLE
@@ -261,7 +319,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.check_measurer(gpucredit_eval.run) IS
-'Internal: refuses workers that may own what a production gate or a calibration measures (42501).';
+'Internal: refuses workers that may own what a production gate, a preview or a calibration measures (42501).';
 
 CREATE FUNCTION gpucredit_eval.open_runs(org text)
 RETURNS TABLE (run bigint, purpose text)
@@ -280,8 +338,79 @@ COMMENT ON FUNCTION gpucredit_eval.open_runs(text) IS
 'Workers: the runs of an organisation that go on and that the session may measure, for workers that are not told a number.
 Result: runs and their purposes, gates first, at most 1,000.';
 
+/*
+ * Returns the runs whose results a preview may take over, the first one first:
+ * runs of the same version of the registry, served by the same job at the same
+ * address, with the same parameters, template and judge, which workers measured
+ * that neither started them nor may own what is measured. Nobody can repeat a
+ * case until he likes its result, because the first result stands.
+ *
+ * An endpoint outside the registry has no digest of its model, so nothing of it
+ * is taken over. Held-out cases would tell what they score.
+ */
+CREATE FUNCTION gpucredit_eval.reusable_runs(r gpucredit_eval.run, document jsonb)
+RETURNS bigint[]
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(array_agg(o.run ORDER BY o.run), '{}')
+	FROM gpucredit_eval.run o
+		JOIN gpucredit_eval.config f ON f.org = o.org AND f.config = o.config
+			AND f.version = o.config_version
+	WHERE (r).purpose = 'preview' AND o.org = (r).org AND o.registry_version = (r).registry_version
+		AND o.oid = (r).oid AND o.purpose IN ('production_gate', 'preview') AND o.run <> (r).run
+		AND o.source IS NULL AND NOT o.held_out AND o.problem IS NULL
+		AND o.started_at > gpucredit.now() - interval '92 days'
+		AND o.model_terms - '{price_in,price_out,max_rps,gate_share,secret}'::text[]
+			= (r).model_terms - '{price_in,price_out,max_rps,gate_share,secret}'::text[]
+		AND f.document - '{sets,gates,preview,max_errors,max_attempts}'::text[]
+			= reusable_runs.document - '{sets,gates,preview,max_errors,max_attempts}'::text[];
+END;
+COMMENT ON FUNCTION gpucredit_eval.reusable_runs(gpucredit_eval.run, jsonb) IS
+'Internal: the runs whose results a preview may take over.';
+
+/*
+ * Gives a preview the result that another run measured of a case, with the
+ * judge's samples, by the same program. It costs nothing. Returns false if
+ * there is none. The case may have another name or be in another set; its
+ * digest covers everything else.
+ */
+CREATE FUNCTION gpucredit_eval.reuse_result(r gpucredit_eval.run, c gpucredit_eval.golden_case,
+	runs bigint[], harness text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	o gpucredit_eval.result;
+BEGIN
+	SELECT res.* INTO o
+	FROM gpucredit_eval.golden_case k
+		JOIN gpucredit_eval.result res ON res.org = k.org AND res.run = ANY (reuse_result.runs)
+			AND res."case" = k."case"
+		JOIN gpucredit_eval.lease l ON l.org = res.org AND l.run = res.run AND l."case" = res."case"
+			AND l.attempt = res.attempt
+	WHERE k.org = (r).org AND k.digest = (c).digest
+		AND res.reused IS NULL AND res.error IS NULL AND res.score IS NOT NULL
+		AND l.harness = reuse_result.harness
+	ORDER BY res.run LIMIT 1;
+	IF NOT FOUND THEN
+		RETURN false;
+	END IF;
+	INSERT INTO gpucredit_eval.result
+	VALUES ((r).org, (r).run, (c)."case", 0, o.output, o.checks, o.usage, o.digest, o.passed, NULL,
+		o.score, 0, gpucredit.now(), o.run);
+	INSERT INTO gpucredit_eval.judgement
+	SELECT j.org, (r).run, (c)."case", j.sample, j.raw, j.usage, j.score, j.parsed, j.reason, 0,
+		gpucredit.now()
+	FROM gpucredit_eval.judgement j
+	WHERE j.org = o.org AND j.run = o.run AND j."case" = o."case";
+	RETURN true;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.reuse_result(gpucredit_eval.run, gpucredit_eval.golden_case, bigint[], text) IS
+'Internal: takes a result over into a preview; false: there is none.';
+
 CREATE FUNCTION gpucredit_eval.lease_cases(org text, run bigint, worker text, n integer,
-	ttl interval)
+	ttl interval, harness text DEFAULT NULL)
 RETURNS TABLE ("case" bigint, attempt integer, input jsonb, checks jsonb, parameters jsonb,
 	max_cost numeric)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -297,6 +426,7 @@ DECLARE
 	l gpucredit_eval.lease;
 	o gpucredit_eval.result;
 	b gpucredit_eval.bounds;
+	reusable bigint[];
 	leased integer := 0;
 	seen boolean := true;
 	full_up boolean := false;
@@ -305,23 +435,25 @@ BEGIN
 	IF coalesce(lease_cases.n, 0) NOT BETWEEN 1 AND 1000
 		OR coalesce(lease_cases.ttl, '0') NOT BETWEEN '1 s' AND '1 day'
 		OR octet_length(coalesce(lease_cases.worker, '')) NOT BETWEEN 1 AND 255
+		OR octet_length(lease_cases.harness) NOT BETWEEN 1 AND 255
 	THEN
-		PERFORM gpucredit_eval.refuse('n is 1 to 1,000, ttl 1 second to 1 day, a worker''s name 1 to 255 bytes',
+		PERFORM gpucredit_eval.refuse('n is 1 to 1,000, ttl 1 second to 1 day, a worker''s name and its harness 1 to 255 bytes',
 			format('They are %s, %s and "%s".', lease_cases.n, lease_cases.ttl,
 				left(lease_cases.worker, 64)));
 	END IF;
 	r := gpucredit_eval.lock_run(lease_cases.org, lease_cases.run);
 	PERFORM gpucredit_eval.check_measurer(r);
 	r := gpucredit_eval.account_for(r);
-	IF r.state NOT IN ('running', 'paused') THEN
+	IF r.state NOT IN ('running', 'paused') OR r.decided_early THEN
 		RETURN;
 	END IF;
 	instant := gpucredit.now();
 	r := gpucredit_eval.extend_deadline(r, instant + lease_cases.ttl);
 	SELECT f.document INTO STRICT document FROM gpucredit_eval.config f
 	WHERE f.org = r.org AND f.config = r.config AND f.version = r.config_version;
+	reusable := gpucredit_eval.reusable_runs(r, document);
 
-	/* cases that need no lease make room for others */
+	/* Cases that need no lease make room for others. */
 	WHILE leased < lease_cases.n AND seen AND NOT full_up LOOP
 		seen := false;
 		FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n - leased) LOOP
@@ -329,7 +461,7 @@ BEGIN
 			c := k.c;
 			l := k.last_lease;
 			IF l.run IS NOT NULL THEN
-				/* a report may have been faster */
+				/* A report may have closed the lease in the meantime. */
 				SELECT * INTO l FROM gpucredit_eval.lease m
 				WHERE m.org = r.org AND m.run = r.run AND m."case" = l."case"
 					AND m.attempt = l.attempt AND m.state IN ('open', 'retry')
@@ -346,6 +478,11 @@ BEGIN
 				PERFORM gpucredit_eval.abandon_lease(r, l);
 				r.finished := r.finished + 1;
 				o.score := 0;
+			ELSIF l.run IS NULL AND o.run IS NULL AND cardinality(reusable) > 0
+				AND gpucredit_eval.reuse_result(r, c, reusable, lease_cases.harness)
+			THEN
+				r.finished := r.finished + 1;
+				o.score := 0;		/* it has one */
 			ELSIF o.score IS NULL THEN
 				b := gpucredit_eval.bounds_of(r, document, c, o.run IS NOT NULL);
 				max_cost := b.call_max + cardinality(b.samples) * b.sample_max;
@@ -379,27 +516,36 @@ BEGIN
 				'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
 				'output', translate(encode(o.output, 'base64'), E'\n', '')));
 			INSERT INTO gpucredit_eval.lease (org, run, "case", attempt, worker, state, expires_at,
-				judged, threshold, called, call_max, sample_max, max_cost, open_max, leased_by)
+				judged, threshold, called, call_max, sample_max, max_cost, open_max, leased_by, harness)
 			VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
 				instant + lease_cases.ttl, c.rubric IS NOT NULL, c.threshold,
 				o.run IS NOT NULL, b.call_max, b.sample_max, max_cost, max_cost,
-				gpucredit_eval.caller());
+				gpucredit_eval.caller(), lease_cases.harness);
 			leased := leased + 1;
 			RETURN NEXT;
 		END LOOP;
 	END LOOP;
 
-	/* nothing fits, and no open lease can give credit back */
+	/*
+	 * No further case fits into the cap, and no open lease can return credit.
+	 */
 	IF full_up AND NOT EXISTS (SELECT FROM gpucredit_eval.lease m
 		WHERE m.org = r.org AND m.run = r.run AND m.state = 'open' AND m.expires_at > instant)
 	THEN
 		IF r.state = 'running' THEN
 			r.state := 'paused';
 			moved := true;
-			/* every login may listen, so what it hears is the event's number */
+			/*
+			 * Every login may LISTEN, so the notification contains only the
+			 * event's number.
+			 */
 			PERFORM gpucredit_eval.notify_number('gpucredit_eval_paused',
 				gpucredit_eval.record(r.org, 'pause_run', NULL, jsonb_build_object('run', r.run,
 					'cap', r.cap, 'spent', r.spent, 'set_aside', r.set_aside, 'needs', max_cost)));
+			/* A case's cost would tell of one that is held out. */
+			PERFORM gpucredit_eval.publish('eval_run.paused', r.org, r.account, jsonb_build_object(
+				'run', r.run, 'config', r.config, 'version', r.config_version, 'model', r.model,
+				'purpose', r.purpose, 'cap', r.cap));
 		END IF;
 	ELSIF r.state = 'paused' THEN
 		r.state := 'running';
@@ -410,19 +556,21 @@ BEGIN
 		SET set_place = r.set_place, set_ordinal = r.set_ordinal,
 			set_aside = r.set_aside, finished = r.finished, state = r.state
 		WHERE u.org = r.org AND u.run = r.run;
-		PERFORM gpucredit_eval.account_for(r);		/* giving up may end it */
+		PERFORM gpucredit_eval.account_for(r);		/* giving up a case may end
+													 * the run */
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, interval) IS
+COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, interval, text) IS
 'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused, with a NOTIFY gpucredit_eval_paused that has the number of the row in table event. A worker calls it until run_state() says that the run has ended.
 Result: the case and attempt to report under; input and checks; parameters: expected, rubric, threshold, samples the judge owes, and output in base64 if the model has answered before: then only the judge is asked; max_cost: credits.
-A production gate or calibration is measured by roles that are no application, tenant or agent of nodes, and did not start it.
+harness: a digest of the worker''s program; a preview takes over what the same program has measured of the same model, case and config, and leases only the rest; NULL: nothing.
+A production gate, preview or calibration is measured by roles that are no application, tenant or agent of nodes, and did not start it.
 Errors: UC601 no such run; 42501 such a run, and a role that may own what it measures; 22023.';
 
 /*
- * A hold must outlive the leases that it pays for.  A hold that has ended
- * cannot be extended: raise_cap() takes a new one.
+ * Extends a run's hold, which must last longer than the leases that it pays
+ * for. A hold that has ended cannot be extended; raise_cap() opens a new one.
  */
 CREATE FUNCTION gpucredit_eval.extend_deadline(r gpucredit_eval.run, until timestamptz)
 RETURNS gpucredit_eval.run
@@ -512,7 +660,8 @@ Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.run_state(org text, run bigint, OUT state text, OUT cases integer,
 	OUT finished integer, OUT errors integer, OUT cap numeric, OUT spent numeric,
-	OUT set_aside numeric, OUT captured numeric, OUT gpu_job bigint, OUT problem text)
+	OUT set_aside numeric, OUT captured numeric, OUT gpu_job bigint, OUT problem text,
+	OUT set_cases integer, OUT reused integer, OUT decided_early boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -525,6 +674,8 @@ BEGIN
 	run_state.cap := r.cap + r.gpu_held;
 	run_state.gpu_job := r.gpu_job;
 	run_state.problem := r.problem;
+	run_state.set_cases := r.set_cases;
+	run_state.decided_early := r.decided_early;
 	IF r.held_out AND r.state <> 'finished' THEN
 		IF r.ended_at IS NOT NULL THEN
 			run_state.captured := r.captured;
@@ -532,10 +683,10 @@ BEGIN
 		RETURN;
 	END IF;
 	run_state.captured := r.captured;
-	SELECT count(*) FILTER (WHERE o.score IS NOT NULL), count(o.error)
-	INTO run_state.finished, run_state.errors
+	SELECT count(*) FILTER (WHERE o.score IS NOT NULL), count(o.error), count(o.reused)
+	INTO run_state.finished, run_state.errors, run_state.reused
 	FROM gpucredit_eval.result o WHERE o.org = r.org AND o.run = r.run;
-	/* with reported costs that are not yet added to the run */
+	/* Includes reported costs that are not added to the run yet. */
 	SELECT r.spent + coalesce(sum(l.cost), 0), r.set_aside - coalesce(sum(l.max_cost), 0)
 	INTO run_state.spent, run_state.set_aside
 	FROM gpucredit_eval.lease l
@@ -544,7 +695,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.run_state(text, bigint) IS
 'Runs: how far a run is, and what it has cost.
-Result: state running, paused (the cap is used up: see raise_cap), finished or cancelled; cases finished and those of them that failed; credits: the cap, spent, set aside for what is under way, captured; its GPU job; problem: over_bound: an endpoint reported more than a call could cost, which overruns() lists, and the run was stopped. Of a run over held-out sets no figures are there until it is finished.
+Result: state running, paused (the cap is used up: see raise_cap), finished or cancelled; cases finished and those of them that failed; credits: the cap, spent, set aside for what is under way, captured; its GPU job; problem: over_bound: an endpoint reported more than a call could cost, which overruns() lists, and the run was stopped; how many cases its sets have, of which a preview asks a sample, and how many results were measured by earlier runs; decided_early: a preview whose verdict the cases that are left cannot change. Of a run over held-out sets no figures are there until it is finished.
 Errors: UC601 no such run.';
 
 CREATE FUNCTION gpucredit_eval.raise_cap(org text, run bigint, key text, cap numeric,

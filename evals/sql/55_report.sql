@@ -1,9 +1,9 @@
 /*
  * 55_report.sql: workers' reports.
  *
- * The first report of a case stands, and the first of each sample.  A repeated
- * one changes nothing; one that differs is recorded.  Rows are locked in the
- * order lease, result.
+ * The first report of a case is final, and so is the first report of each
+ * sample. A repeated report changes nothing; one that differs is recorded.
+ * Rows are locked in the order lease, result.
  */
 
 CREATE FUNCTION gpucredit_eval.check_usage(usage jsonb) RETURNS void
@@ -13,8 +13,9 @@ COMMENT ON FUNCTION gpucredit_eval.check_usage(jsonb) IS
 'Internal: refuses what is no usage (22023). NULL is one: not known, so that the call counts in full.';
 
 /*
- * What a call cost, at most what was set aside: the cap holds whatever usage
- * an endpoint reports.  The run's owner sees what was above it, and the run ends.
+ * Returns the cost of a call, limited to the reserved amount, so that the cap
+ * holds whatever usage an endpoint reports. A higher cost is recorded for the
+ * run's owner, and ends the run.
  */
 CREATE FUNCTION gpucredit_eval.call_cost(r gpucredit_eval.run, terms jsonb, usage jsonb,
 	bound numeric, "case" bigint) RETURNS numeric
@@ -45,8 +46,8 @@ COMMENT ON FUNCTION gpucredit_eval.call_cost(gpucredit_eval.run, jsonb, jsonb, n
 'Internal: credits for a call, at most what was set aside for it.';
 
 /*
- * In a large run costs are taken over ten times a second, but near its end each
- * report may be the last.
+ * Whether costs should be added to the run now. In a large run this is done
+ * ten times a second, but near its end each report may be the last.
  */
 CREATE FUNCTION gpucredit_eval.account_due(r gpucredit_eval.run) RETURNS boolean
 LANGUAGE sql VOLATILE
@@ -57,7 +58,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.account_due(gpucredit_eval.run) IS
 'Internal: should a report take costs over?';
 
-/* Takes costs over, if nobody else has the run locked: who has will do it. */
+/*
+ * Adds costs to the run, unless another session has locked it and so will do
+ * that.
+ */
 CREATE FUNCTION gpucredit_eval.account_if_free(org text, run bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE
 AS $$
@@ -77,10 +81,11 @@ COMMENT ON FUNCTION gpucredit_eval.account_if_free(text, bigint) IS
 'Internal: account_for(), unless that was just now or another call has the run locked.';
 
 /*
- * The checks as they stand where what a worker reported differs from the case's
- * own: types and weights are the case's, and what the library could decide is
- * as it decided.  decided: of each check, NULL: the worker's word counts.  A
- * check that could not be carried out fails its case.
+ * Returns the checks to store if a worker's report differs from the case's own
+ * checks: types and weights are the case's, and the result of each check is
+ * the library's decision, if it has made one. "decided" has an element for
+ * each check; NULL means that the worker's result counts. A check that could
+ * not be executed fails its case.
  */
 CREATE FUNCTION gpucredit_eval.settle_checks(org text, run bigint, "case" bigint, own jsonb,
 	reported jsonb, decided boolean[]) RETURNS jsonb
@@ -93,9 +98,10 @@ DECLARE
 BEGIN
 	SELECT coalesce(jsonb_agg(p.r || jsonb_build_object('type', p.k -> 'type', 'weight', p.weight,
 			'pass', NOT failed AND (p.passes OR p.weight = 0),
-			'score', CASE WHEN p.passes AND NOT failed THEN 1 ELSE 0 END) ORDER BY p.i), '[]')
+			'score', CASE WHEN failed THEN 0 WHEN p.decided IS NULL AND p.r ? 'score' THEN (p.r ->> 'score')::numeric
+				WHEN p.passes THEN 1 ELSE 0 END) ORDER BY p.i), '[]')
 	INTO settled
-	FROM (SELECT k.k, k.i, r.r, coalesce((k.k ->> 'weight')::numeric, 1) AS weight,
+	FROM (SELECT k.k, k.i, r.r, settle_checks.decided[k.i] AS decided, coalesce((k.k ->> 'weight')::numeric, 1) AS weight,
 			coalesce(settle_checks.decided[k.i], (r.r ->> 'pass')::boolean) AS passes
 		FROM jsonb_array_elements(settle_checks.own) WITH ORDINALITY k (k, i)
 			JOIN jsonb_array_elements(settle_checks.reported) WITH ORDINALITY r (r, i) USING (i)) p;
@@ -123,11 +129,14 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_eval_report';
 COMMENT ON FUNCTION gpucredit_eval.report(text, bigint, bigint, integer, bytea, jsonb, jsonb) IS
 'Workers: reports what the model answered to a leased case. The first report of a case stands.
-output: at most 1 MiB; NULL: the call failed. checks: an array of {"type", "pass", "score", "weight", ..}, one for each check of the case in its order; the case''s own weights count, and equals, contains, starts-with, is-json without a schema and exact_match without a filter are decided again here: that stands, and a difference is recorded. Without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
+output: at most 1 MiB; NULL: the call failed. checks: an array of {"type", "pass", "score", "weight", ..}, one for each check of the case in its order; the case''s own weights count, and equals, contains, starts-with, is-json without a schema and exact_match without a filter, all without a transform, are decided again here: that stands, and a difference is recorded. Without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}; NULL: not known, so that the call counts in full.
 Result: action judge: ask the judge; done; retry: the case will be leased again. Its score, 0 to 1, once it has one; what the call cost, in credits.
 Errors: UC603 no such case or attempt; 42501 another role leased it; 22023 also for checks that are not the case''s.';
 
-/* Who leased a case reports it: so a role that may not measure a run cannot. */
+/*
+ * Checks that the caller leased the case, so that a role that may not measure
+ * a run cannot report its cases.
+ */
 CREATE FUNCTION gpucredit_eval.check_leaseholder(leased_by text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -145,10 +154,10 @@ COMMENT ON FUNCTION gpucredit_eval.check_leaseholder(text) IS
 'Internal: refuses a report by another role than the one that leased the case (42501).';
 
 /*
- * The report of a call that failed, one that comes again, or a second worker's.
- * The first stands.  What a second worker's call cost counts, too; charged: its
- * lease has taken that already.  While the judge is still to be asked, the last
- * lease stays open for it.
+ * Handles the report of a call that failed, a repeated report, or the report
+ * of a second worker. The first report is final. The cost of a second worker's
+ * call counts, too; "charged" tells that its lease includes the cost already.
+ * While the judge's samples are missing, the last lease stays open for them.
  */
 CREATE FUNCTION gpucredit_eval.report_else(org text, run bigint, "case" bigint,
 	attempt integer, failed boolean, checks jsonb, usage jsonb, digest bytea, charged boolean)
@@ -220,7 +229,10 @@ BEGIN
 				'digest', encode(report_else.digest, 'hex')));
 	END IF;
 	IF o.run IS NULL AND l.state = 'lost' THEN
-		/* the run has ended, and counted the lease in full */
+		/*
+		 * The run has ended, and counted the lease with the whole reserved
+		 * amount.
+		 */
 		PERFORM gpucredit_eval.record(r.org, 'late_report', NULL, jsonb_build_object('run', r.run,
 			'case', l."case", 'attempt', l.attempt));
 	END IF;
@@ -241,9 +253,9 @@ CREATE TYPE gpucredit_eval.judge_result AS (
 );
 
 /*
- * Reads the verdict of a judge, which is the JSON object {"score": 1..5,
- * "reason": "..."} and nothing else. White space and one Markdown fence may stand
- * around it. Any other text counts as the score 1.
+ * Parses a judge's verdict, which is the JSON object {"score": 1..5, "reason":
+ * "..."} and nothing else. It may be surrounded by white space and one
+ * Markdown fence. Any other text counts as score 1.
  */
 CREATE FUNCTION gpucredit_eval.parse_verdict(raw bytea, OUT score integer, OUT reason text,
 	OUT parsed boolean)
@@ -313,12 +325,15 @@ BEGIN
 
 	cost := gpucredit_eval.call_cost(r, r.judge_terms, report_judge.usage, l.sample_max,
 		report_judge."case");
-	/* an earlier worker's answer is judged, and this lease's call may have been made */
+	/*
+	 * An earlier worker's answer is being judged, and the call of this lease
+	 * may have been made, too.
+	 */
 	unheard := CASE WHEN l.called THEN 0 ELSE l.call_max END;
 	IF report_judge.raw IS NULL THEN
 		/*
-		 * The call failed: the case is leased again, for the judge alone.  All
-		 * unreported samples may have cost something.
+		 * The judge's call failed: the case is leased again, only for the
+		 * judge. All unreported samples may have cost something.
 		 */
 		cost := CASE WHEN report_judge.usage IS NULL THEN l.open_max ELSE cost + unheard END;
 		UPDATE gpucredit_eval.lease m

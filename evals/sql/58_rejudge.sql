@@ -1,8 +1,8 @@
 /*
- * 58_rejudge.sql: another judge over outputs that are stored.
+ * 58_rejudge.sql: another judge evaluates stored outputs.
  *
- * Scores of two judges do not compare.  A run that is judged again copies the
- * answers and checks of its source, and asks only the new judge.
+ * The scores of two judges are not comparable. A run that is judged again
+ * copies the answers and checks of its source, and only calls the new judge.
  */
 CREATE FUNCTION gpucredit_eval.rejudge(org text, run bigint, config text, key text,
 	cap numeric) RETURNS gpucredit_eval.run_result
@@ -38,12 +38,16 @@ BEGIN
 	SELECT * INTO STRICT old FROM gpucredit_eval.config o
 	WHERE o.org = r.org AND o.config = r.config AND o.version = r.config_version;
 	judge := nullif(c.document -> 'judge', 'null');
-	IF c.document - '{judge,gates,serving,max_errors,max_attempts}'::text[]
-		<> old.document - '{judge,gates,serving,max_errors,max_attempts}'::text[] OR judge IS NULL
+	IF c.document - '{judge,gates,serving,preview,max_errors,max_attempts}'::text[]
+		<> old.document - '{judge,gates,serving,preview,max_errors,max_attempts}'::text[] OR judge IS NULL
 	THEN
 		PERFORM gpucredit_eval.refuse(format('config "%s@%s" differs from "%s@%s" by more than its judge',
 				c.config, c.version, old.config, old.version),
 			'Stored outputs answer the sets, parameters and template of their own run.');
+	END IF;
+	IF r.purpose = 'preview' THEN
+		PERFORM gpucredit_eval.wrong_state(format('run %s is a preview', r.run),
+			'It has answers of some of the cases.', 'Name a run of another purpose.');
 	END IF;
 	IF r.state <> 'finished' THEN
 		PERFORM gpucredit_eval.wrong_state(format('run %s is %s', r.run, r.state),
@@ -58,7 +62,10 @@ BEGIN
 	s.name := r.model;
 	s.registry_version := r.registry_version;
 	PERFORM gpucredit_eval.check_judge(r.org, s, judge);
-	/* to judge the same answers again by other rubrics tells about each: it counts as a run */
+	/*
+	 * Judging the same answers by other rubrics would reveal each of them, so
+	 * it counts as a run of a held-out set.
+	 */
 	IF NOT gpucredit_eval.check_held_out(r.org, c, r.purpose, s) THEN
 		RETURN gpucredit_eval.deny_run(r.org, rejudge.key, 'quota_exceeded');
 	END IF;
@@ -83,16 +90,19 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(r.org, rejudge.key, h.reason);
 	END IF;
 	INSERT INTO gpucredit_eval.run AS n (org, account, config, config_version, purpose, model,
-		model_terms, judge_terms, registry_model, registry_version, oid, source, cases, cap,
+		model_terms, judge_terms, registry_model, registry_version, oid, source, cases, set_cases, cap,
 		hold, deadline, gpu_held, started_by, started_at, held_out, whole_max)
 	VALUES (r.org, r.account, c.config, c.version, r.purpose, r.model, r.model_terms, terms,
-		r.registry_model, r.registry_version, r.oid, r.run, r.cases, rejudge.cap, h.hold,
+		r.registry_model, r.registry_version, r.oid, r.run, r.cases, r.set_cases, rejudge.cap, h.hold,
 		h.expires_at, 0, gpucredit_eval.caller(), gpucredit.now(), r.held_out, whole)
 	RETURNING n.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
 	SELECT o.org, number, o.place, o.set, o.version FROM gpucredit_eval.run_set o
 	WHERE o.org = r.org AND o.run = r.run;
-	/* a case without an output keeps its error; a case that the judge failed on does not */
+	/*
+	 * A case without an output keeps its error; a case on which the judge
+	 * failed does not.
+	 */
 	INSERT INTO gpucredit_eval.result
 	SELECT o.org, number, o."case", 0, o.output, o.checks, o.usage, o.digest, o.passed,
 		CASE WHEN o.output IS NULL THEN o.error END,
@@ -114,4 +124,4 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.rejudge(text, bigint, text, text, numeric) IS
 'Runs: makes a run that asks another judge about the stored answers of a finished one. Workers lease its cases.
 config: differs from the run''s by its judge and gates alone. cap: credits.
-Result: as start_run. Errors: UC201 key used with other arguments; UC601 no such run or config, or a set that the account may no longer run; UC602 the run has not finished; UC604 held-out cases, as start_run; 22023.';
+Result: as start_run. Errors: UC201 key used with other arguments; UC601 no such run or config, or a set that the account may no longer run; UC602 the run has not finished, or is a preview; UC604 held-out cases, as start_run; 22023.';

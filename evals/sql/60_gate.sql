@@ -1,22 +1,26 @@
 /*
- * 60_gate.sql: scores of tasks, and whether they let a version ship.
+ * 60_gate.sql: scores of tasks, and whether they allow a version to be
+ * released.
  *
- * Cases that are unfinished, lost or failed count 0, and are counted.  What
- * cannot be decided is inconclusive, never a pass.
+ * Cases that are unfinished, lost or failed have score 0, and are counted. A
+ * gate that cannot be decided is inconclusive, never passed.
  */
 CREATE TABLE gpucredit_eval.metric (
 	org text COLLATE "C" NOT NULL,
 	run bigint NOT NULL,
 	task text COLLATE "C" NOT NULL,
 	n integer NOT NULL,
-	score numeric,				/* NULL: no weight */
-	stderr numeric,				/* NULL: a single case */
+	score numeric,				/* NULL if the cases have no weight */
+	stderr numeric,				/* NULL for a single case */
 	errors integer NOT NULL,
 	unfinished integer NOT NULL,
 	judged integer NOT NULL,
-	locked_n integer NOT NULL,	/* of locked sets */
+	locked_n integer NOT NULL,	/* cases of locked sets */
 	locked_score numeric,
-	held_out boolean NOT NULL,	/* some of its cases are */
+	held_out boolean NOT NULL,	/* some of its cases are held out */
+	open_share numeric,			/* share of the weight of cases without a score,
+								 * of which "score" counts 0 */
+	locked_open_share numeric,
 	CONSTRAINT metric_pkey PRIMARY KEY (org, run, task),
 	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
 );
@@ -24,8 +28,8 @@ COMMENT ON TABLE gpucredit_eval.metric IS
 'Scores of an ended run by task';
 
 /*
- * The standard error of a weighted mean; of equal weights it is the sample's
- * deviation by the root of n.
+ * Returns the standard error of a weighted mean. With equal weights, it is the
+ * sample's standard deviation divided by the root of n.
  */
 CREATE FUNCTION gpucredit_eval.mean_error(n bigint, w numeric, ws numeric, ww numeric,
 	wws numeric, wwss numeric) RETURNS numeric
@@ -38,7 +42,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.mean_error(bigint, numeric, numeric, numeric, numeric, numeric) IS
 'Internal: the standard error of a weighted mean, from the sums of w, w s, w^2, w^2 s, w^2 s^2.';
 
-/* What the organisation demands of a task in all of its runs. */
+/*
+ * The minimum score that an organisation requires of a task in all of its
+ * runs.
+ */
 CREATE TABLE gpucredit_eval.task_floor (
 	org text COLLATE "C" NOT NULL,
 	task text COLLATE "C" NOT NULL,
@@ -77,24 +84,26 @@ COMMENT ON FUNCTION gpucredit_eval.set_floor(text, text, numeric) IS
 absolute: 0 to 1; NULL ends it. It counts at once, for runs that have ended, too.
 Errors: UC001 no such organisation, or the caller may not act as it; 22023.';
 
-CREATE FUNCTION gpucredit_eval.run_cases(org text, run bigint)
+CREATE FUNCTION gpucredit_eval.run_cases(org text, run bigint, sample_of bigint DEFAULT NULL)
 RETURNS TABLE (kind text, c gpucredit_eval.golden_case, o gpucredit_eval.result)
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT g.kind, k, res
 	FROM gpucredit_eval.run_set s
+		JOIN gpucredit_eval.run q ON q.org = s.org AND q.run = coalesce(run_cases.sample_of, run_cases.run)
 		JOIN gpucredit_eval.golden_set g ON g.org = s.org AND g.set = s.set
 		JOIN gpucredit_eval.set_version v ON v.org = s.org AND v.set = s.set AND v.version = s.version
 		JOIN gpucredit_eval.golden_case k ON k.org = s.org AND k.set = s.set
 			AND gpucredit_eval.in_version(k, v)
+			AND (q.sample IS NULL OR gpucredit_eval.in_sample(k, g.salt, q.sample))
 		LEFT JOIN gpucredit_eval.result res ON res.org = s.org AND res.run = s.run
 			AND res."case" = k."case"
 	WHERE s.org = run_cases.org AND s.run = run_cases.run;
 END;
-COMMENT ON FUNCTION gpucredit_eval.run_cases(text, bigint) IS
-'Internal: all cases of a run, with the results that are there.';
+COMMENT ON FUNCTION gpucredit_eval.run_cases(text, bigint, bigint) IS
+'Internal: all cases of a run, with the results that are there; or those of them that are in the sample of another run.';
 
-CREATE FUNCTION gpucredit_eval.task_scores(org text, run bigint)
+CREATE FUNCTION gpucredit_eval.task_scores(org text, run bigint, sample_of bigint DEFAULT NULL)
 RETURNS SETOF gpucredit_eval.metric
 LANGUAGE sql STABLE
 BEGIN ATOMIC
@@ -102,7 +111,7 @@ BEGIN ATOMIC
 		SELECT x.kind, (x.c).task AS task, (x.c).weight AS w, (x.c).rubric IS NOT NULL AS judged,
 			coalesce((x.o).score, 0) AS s, (x.o).score IS NULL AS unfinished,
 			(x.o).error IS NOT NULL AS failed
-		FROM gpucredit_eval.run_cases(task_scores.org, task_scores.run) x)
+		FROM gpucredit_eval.run_cases(task_scores.org, task_scores.run, task_scores.sample_of) x)
 	SELECT task_scores.org, task_scores.run, t.task, count(*)::integer,
 		sum(t.w * t.s) / nullif(sum(t.w), 0),
 		gpucredit_eval.mean_error(count(*), sum(t.w), sum(t.w * t.s), sum(t.w * t.w),
@@ -113,11 +122,14 @@ BEGIN ATOMIC
 		count(*) FILTER (WHERE t.kind = 'locked')::integer,
 		sum(t.w * t.s) FILTER (WHERE t.kind = 'locked')
 			/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0),
-		bool_or(t.kind = 'held_out')
+		bool_or(t.kind = 'held_out'),
+		coalesce(sum(t.w) FILTER (WHERE t.unfinished), 0) / nullif(sum(t.w), 0),
+		coalesce(sum(t.w) FILTER (WHERE t.kind = 'locked' AND t.unfinished), 0)
+			/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0)
 	FROM scored t GROUP BY t.task;
 END;
-COMMENT ON FUNCTION gpucredit_eval.task_scores(text, bigint) IS
-'Internal: scores of a run by task, as its results are now.';
+COMMENT ON FUNCTION gpucredit_eval.task_scores(text, bigint, bigint) IS
+'Internal: scores of a run by task, as its results are now; or of the cases that are in the sample of another run.';
 
 CREATE FUNCTION gpucredit_eval.keep_metrics(r gpucredit_eval.run) RETURNS void
 LANGUAGE sql VOLATILE
@@ -146,8 +158,9 @@ COMMENT ON FUNCTION gpucredit_eval.metrics(gpucredit_eval.run) IS
 'Internal: scores of a run by task.';
 
 /*
- * An error is no answer and counts 0, so a run with many is neither a pass, whatever
- * its config allows, nor a baseline, which any other run would beat.
+ * Whether a run has too many errors. An error counts as score 0. Therefore
+ * such a run does not pass, whatever its config allows, and is not a baseline,
+ * because any other run would be better.
  */
 CREATE FUNCTION gpucredit_eval.has_many_errors(r gpucredit_eval.run, max_errors numeric,
 	scores gpucredit_eval.metric[]) RETURNS boolean
@@ -162,13 +175,14 @@ COMMENT ON FUNCTION gpucredit_eval.has_many_errors(gpucredit_eval.run, numeric, 
 'Internal: whether more cases of a run failed than its config, its purpose or one in twenty of a task allow.';
 
 /*
- * Why a baseline does not compare with a run, or NULL: it has another measure
- * or other cases, did not finish, or has too many errors.
+ * Returns why a baseline is not comparable with a run, or NULL: it is a preview,
+ * has another measure or other cases, did not finish, or has too many errors.
  */
 CREATE FUNCTION gpucredit_eval.why_no_baseline(r gpucredit_eval.run) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT CASE WHEN (r).baseline IS NULL THEN NULL
+		WHEN b.purpose = 'preview' THEN 'baseline_sampled'
 		WHEN b.state <> 'finished' THEN 'baseline_unfinished'
 		WHEN cb.measure <> c.measure THEN 'baseline_differs'
 		WHEN gpucredit_eval.has_many_errors(b, (cb.document ->> 'max_errors')::numeric,
@@ -183,6 +197,33 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.why_no_baseline(gpucredit_eval.run) IS
 'Internal: why the baseline of a run does not compare with it, or NULL.';
 
+/*
+ * Whether a run may have too many errors in the end, if it is not finished.
+ */
+CREATE FUNCTION gpucredit_eval.may_have_many_errors(r gpucredit_eval.run, max_errors numeric,
+	scores gpucredit_eval.metric[]) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	m gpucredit_eval.metric;
+	worst gpucredit_eval.metric[] := '{}';
+BEGIN
+	FOREACH m IN ARRAY may_have_many_errors.scores LOOP
+		m.errors := m.errors + m.unfinished;
+		worst := worst || m;
+	END LOOP;
+	RETURN gpucredit_eval.has_many_errors(r, may_have_many_errors.max_errors, worst);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.may_have_many_errors(gpucredit_eval.run, numeric, gpucredit_eval.metric[]) IS
+'Internal: whether a run would have too many errors if all of its other cases failed.';
+
+/*
+ * Returns the gate of each task. A gate of a preview is decided as soon as the
+ * cases that are left cannot change it: it fails if it would fail with all of
+ * them right, and passes if it would pass with all of them wrong or failed.
+ */
 CREATE FUNCTION gpucredit_eval.gate_rows(r gpucredit_eval.run)
 RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,
 	baseline numeric, passes boolean, blocking boolean, reason text)
@@ -193,25 +234,33 @@ AS $$
 DECLARE
 	document jsonb;
 	scores gpucredit_eval.metric[] := ARRAY(SELECT m FROM gpucredit_eval.metrics(r) m);
-	nothing text;		/* why no gate can decide */
+	nothing text;		/* why no gate can be decided */
 	no_baseline text;
 	judge_status text;
+	may_fail boolean;
 BEGIN
 	SELECT c.document INTO document FROM gpucredit_eval.config c
 	WHERE c.org = (r).org AND c.config = (r).config AND c.version = (r).config_version;
 	SELECT CASE WHEN (r).problem IS NOT NULL THEN (r).problem
 		WHEN (r).state IN ('paused', 'cancelled') THEN (r).state
-		WHEN sum(m.unfinished) > 0 THEN 'unfinished'
+		WHEN sum(m.unfinished) > 0 AND (r).purpose <> 'preview' THEN 'unfinished'
 		WHEN gpucredit_eval.has_many_errors(r, (document ->> 'max_errors')::numeric, scores)
 			THEN 'errors' END
 	INTO nothing FROM unnest(scores) m;
 	no_baseline := gpucredit_eval.why_no_baseline(r);
+	may_fail := (r).purpose = 'preview' AND gpucredit_eval.may_have_many_errors(r,
+		(document ->> 'max_errors')::numeric, scores);
 	judge_status := CASE WHEN (r).purpose IN ('development', 'calibration') THEN 'calibrated'
 		ELSE gpucredit_eval.judge_status((r).org, document -> 'judge') END;
 	RETURN QUERY
 	WITH base AS MATERIALIZED (
 		SELECT m.task, m.locked_n, m.locked_score
-		FROM gpucredit_eval.run b CROSS JOIN LATERAL gpucredit_eval.metrics(b) m
+		FROM gpucredit_eval.run b
+			CROSS JOIN LATERAL (
+				SELECT * FROM gpucredit_eval.metrics(b) WHERE (r).sample IS NULL
+				UNION ALL
+				SELECT * FROM gpucredit_eval.task_scores(b.org, b.run, (r).run)
+				WHERE (r).sample IS NOT NULL) m
 		WHERE b.org = (r).org AND b.run = (r).baseline),
 	gates AS (
 		SELECT g ->> 'task' AS task, g AS gate
@@ -219,9 +268,10 @@ BEGIN
 	measured AS (
 		SELECT coalesce(m.task, g.task) AS task, m.score, m.n, m.stderr, m.judged,
 			m.locked_n, m.locked_score, b.locked_score AS base_score,
+			m.unfinished, m.open_share, m.locked_open_share,
 			greatest(coalesce((g.gate ->> 'absolute')::numeric, 0.85), f.absolute) AS absolute,
-			coalesce((g.gate ->> 'relative')::numeric, 0.02) AS relative,
-			coalesce(g.gate ->> 'mode', 'ratio') AS mode,
+			CASE g.gate ->> 'mode' WHEN 'points' THEN b.locked_score - coalesce((g.gate ->> 'relative')::numeric, 0.02)
+				ELSE b.locked_score * (1 - coalesce((g.gate ->> 'relative')::numeric, 0.02)) END AS base_limit,
 			coalesce((g.gate ->> 'blocking')::boolean, true) OR f.task IS NOT NULL AS blocking,
 			coalesce(m.held_out, false) AND (r).state <> 'finished' AS hidden
 		FROM unnest(scores) m
@@ -236,16 +286,22 @@ BEGIN
 				WHEN d.hidden THEN 'unfinished'
 				WHEN d.score IS NULL THEN 'no_weight'
 				WHEN d.judged > 0 AND judge_status <> 'calibrated' THEN judge_status
-				WHEN d.score < d.absolute THEN 'below_threshold'
+				WHEN d.score + d.open_share < d.absolute THEN 'below_threshold'
+				WHEN d.score < d.absolute OR d.unfinished > 0 AND may_fail THEN 'unfinished'
 				WHEN (r).baseline IS NULL OR d.locked_n = 0 THEN 'passes'
 				WHEN no_baseline IS NOT NULL THEN no_baseline
 				WHEN d.base_score IS NULL THEN 'baseline_differs'
-				WHEN d.locked_score < CASE d.mode WHEN 'points' THEN d.base_score - d.relative
-					ELSE d.base_score * (1 - d.relative) END THEN 'below_baseline'
+				WHEN d.locked_score + d.locked_open_share < d.base_limit THEN 'below_baseline'
+				WHEN d.locked_score < d.base_limit THEN 'unfinished'
 				ELSE 'passes' END AS reason
 		FROM measured d)
-	SELECT q.task, CASE WHEN NOT q.hidden THEN round(q.score, 6) END, q.n,
-		CASE WHEN NOT q.hidden THEN round(q.stderr, 6) END, q.absolute,
+	/* Of a preview that has asked some cases, these are the score. */
+	SELECT q.task, CASE WHEN q.hidden THEN NULL
+			WHEN (r).purpose = 'preview' THEN round(q.score / nullif(1 - q.open_share, 0), 6)
+			ELSE round(q.score, 6) END,
+		CASE WHEN (r).purpose = 'preview' THEN q.n - q.unfinished ELSE q.n END,
+		CASE WHEN NOT q.hidden AND ((r).purpose <> 'preview' OR q.unfinished = 0) THEN round(q.stderr, 6) END,
+		q.absolute,
 		CASE WHEN no_baseline IS NULL THEN round(q.base_score, 6) END,
 		CASE WHEN q.reason = 'passes' THEN true
 			WHEN q.reason IN ('below_threshold', 'below_baseline') THEN false END,
@@ -266,7 +322,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
 'Gates: what each task scores and whether that lets the model ship.
-Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), no_cases, no_weight.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), baseline_sampled (it is a preview), no_cases, no_weight.
+A preview compares the cases of its sample with the same cases of the baseline. Until all of them are asked, score and n are of those that are, without standard error, and a gate is decided as soon as the others cannot change it.
 A task with held-out cases has no score until its run is finished.
 Errors: UC601 no such run.';
 
@@ -283,6 +340,19 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.verdict_of(gpucredit_eval.run) IS
 'Internal: pass, warn, block or inconclusive.';
 
+/*
+ * Whether the cases that are left cannot change a run's verdict any more.
+ */
+CREATE FUNCTION gpucredit_eval.is_decided(r gpucredit_eval.run) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(bool_or(g.reason = 'errors' OR g.blocking AND g.passes IS FALSE)
+		OR bool_and(g.passes IS NOT NULL), false)
+	FROM gpucredit_eval.gate_rows(r) g;
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_decided(gpucredit_eval.run) IS
+'Internal: whether a preview cannot pass any more, or each of its gates is decided.';
+
 CREATE FUNCTION gpucredit_eval.verdict(org text, run bigint) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -294,7 +364,7 @@ COMMENT ON FUNCTION gpucredit_eval.verdict(text, bigint) IS
 Errors: UC601 no such run.';
 
 /*
- * Differences of the cases that both runs finished, b less a.
+ * Compares the cases that both runs finished: the difference is b minus a.
  */
 CREATE FUNCTION gpucredit_eval.compare(org text, a bigint, b bigint, OUT n integer,
 	OUT score_a numeric, OUT score_b numeric, OUT difference numeric, OUT stderr numeric)
@@ -307,7 +377,7 @@ DECLARE
 	hidden integer;
 	other text;
 BEGIN
-	/* pairs of a part of the cases would show one after the other */
+	/* Comparing runs over parts of the cases would reveal them one by one. */
 	SELECT s.set INTO other
 	FROM gpucredit_eval.run_set s
 		JOIN gpucredit_eval.golden_set g ON g.org = s.org AND g.set = s.set AND g.kind = 'held_out'

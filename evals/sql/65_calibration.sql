@@ -1,14 +1,15 @@
 /*
- * 65_calibration.sql: do judges agree with people?
+ * 65_calibration.sql: whether judges agree with people.
  *
- * A judge is all that its config says of it: the endpoint and its address, the
- * exact version of the model, template, samples, temperature and limits.  A
- * calibration is good for a quarter.
+ * A judge is identified by everything that its config contains: the endpoint
+ * and its address, the exact version of the model, template, samples,
+ * temperature and limits. A calibration is valid for a quarter.
  *
- * People's labels count where at least two raters rated an answer, none of them
- * a role that made a config with the judge, and where their scores vary: a judge
- * that says always the same would else agree with labels that are all alike.
- * They count in runs that workers measured who were not the owner's.
+ * People's labels count if at least two raters rated an answer, none of whom
+ * is a role that created a config with the judge, and if their scores vary:
+ * otherwise a judge that always returns the same score would agree with labels
+ * that are all equal. They count only in runs that were executed by workers
+ * who do not belong to the owner.
  */
 CREATE TABLE gpucredit_eval.label (
 	org text COLLATE "C" NOT NULL,
@@ -17,7 +18,7 @@ CREATE TABLE gpucredit_eval.label (
 	rater text COLLATE "C" NOT NULL,
 	score integer NOT NULL CHECK (score BETWEEN 1 AND 5),
 	labelled_at timestamptz NOT NULL,
-	labelled_by text COLLATE "C" NOT NULL,	/* the role that called */
+	labelled_by text COLLATE "C" NOT NULL,	/* the calling role */
 	CONSTRAINT label_pkey PRIMARY KEY (org, run, "case", rater),
 	FOREIGN KEY (org, run, "case") REFERENCES gpucredit_eval.result
 );
@@ -36,10 +37,15 @@ CREATE TABLE gpucredit_eval.calibration (
 	bias numeric,
 	length_correlation numeric,
 	status text NOT NULL CHECK (status IN ('calibrated', 'disagrees', 'uncalibrated')),
-	kappa_low numeric,			/* of kappa_weighted, at 95 % */
+	kappa_low numeric,			/* 95 % confidence interval of
+								 * kappa_weighted */
 	kappa_high numeric,
 	raters integer NOT NULL,
-	variance numeric,			/* of people's scores */
+	variance numeric,			/* variance of people's scores */
+	announced text NOT NULL DEFAULT ''		/* which event of its lapse is
+											 * published: none, soon, or
+											 * lapsed */
+		CHECK (announced IN ('', 'soon', 'lapsed')),
 	CONSTRAINT calibration_pkey PRIMARY KEY (org, judge, calibrated_at)
 );
 COMMENT ON TABLE gpucredit_eval.calibration IS
@@ -54,13 +60,25 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.judge_name(jsonb) IS
 'Calibration: what a config''s judge is called: "ENDPOINT:MODEL#DIGEST", with a digest of all else that the config says of it: the endpoint''s address, template, samples, temperature, seed and limits.';
 
-/* Without a judge there is nothing to calibrate. */
+/* Returns for how long a calibration is valid. */
+CREATE FUNCTION gpucredit_eval.calibration_life() RETURNS interval
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT interval '92 days';
+END;
+COMMENT ON FUNCTION gpucredit_eval.calibration_life() IS
+'Internal: how long a calibration counts.';
+
+/*
+ * Returns whether a judge is calibrated. Without a judge there is nothing to
+ * calibrate, so the status is "calibrated".
+ */
 CREATE FUNCTION gpucredit_eval.judge_status(org text, judge jsonb) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
 	SELECT CASE WHEN NOT gpucredit_eval.is_present(judge) THEN 'calibrated'
 		ELSE coalesce((SELECT CASE WHEN c.status = 'calibrated'
-					AND c.calibrated_at < gpucredit.now() - interval '92 days' THEN 'lapsed'
+					AND c.calibrated_at < gpucredit.now() - gpucredit_eval.calibration_life() THEN 'lapsed'
 				ELSE c.status END
 			FROM gpucredit_eval.calibration c
 			WHERE c.org = judge_status.org
@@ -123,8 +141,8 @@ COMMENT ON FUNCTION gpucredit_eval.label(text, bigint, bigint, text, integer) IS
 score: 1 to 5. rater: a tenant''s login passes its own name. Result: whether it was so already. Errors: UC601 no such run, or a set that the caller may not read; UC603 no answer to that case; 42501 a tenant rates as somebody else; 22023.';
 
 /*
- * Agreement beyond chance.  If all scores are equal, chance explains all
- * agreement, and there is no kappa.
+ * Returns the agreement beyond chance. If all scores are equal, chance
+ * explains all agreement, and the result is NULL.
  */
 CREATE FUNCTION gpucredit_eval.kappa(disagreement numeric, by_chance numeric) RETURNS numeric
 LANGUAGE sql IMMUTABLE
@@ -135,8 +153,9 @@ COMMENT ON FUNCTION gpucredit_eval.kappa(numeric, numeric) IS
 'Internal: Cohen''s kappa of the disagreement seen and expected, or NULL.';
 
 /*
- * The answers that a judge and people rated since a time: the judge's score, the
- * median of people's, and the answer's length.
+ * Returns the answers that both a judge and people have rated since a time:
+ * the judge's score, the median of people's scores, and the length of the
+ * answer.
  */
 CREATE FUNCTION gpucredit_eval.rated_pairs(org text, judge text, since timestamptz)
 RETURNS TABLE (j integer, h integer, size integer, raters text[])
@@ -168,8 +187,8 @@ COMMENT ON FUNCTION gpucredit_eval.rated_pairs(text, text, timestamptz) IS
 'Internal: what a judge and people think of the same answers.';
 
 /*
- * The standard error of kappa with squared weights, by Fleiss, Cohen and Everitt
- * (1969).  Scores are 1 to 5, so weights are 1 - (i - j)^2 / 16.
+ * Returns the standard error of kappa with squared weights, by Fleiss, Cohen
+ * and Everitt (1969). Scores are 1 to 5, so weights are 1 - (i - j)^2 / 16.
  */
 CREATE FUNCTION gpucredit_eval.kappa_error(j integer[], h integer[], kappa numeric)
 RETURNS numeric
@@ -202,8 +221,8 @@ AS $$
 DECLARE
 	x record;
 	spread numeric;
-	/* who calibrates does not leave out what was labelled this quarter */
-	used timestamptz := least(calibrate.since, gpucredit.now() - interval '92 days');
+	/* The caller must not be able to exclude labels of this quarter. */
+	used timestamptz := least(calibrate.since, gpucredit.now() - gpucredit_eval.calibration_life());
 BEGIN
 	PERFORM gpucredit_eval.check_account(calibrate.org, '');
 	IF calibrate.since IS NULL OR NOT isfinite(calibrate.since) THEN
@@ -211,7 +230,10 @@ BEGIN
 	END IF;
 	WITH pair AS MATERIALIZED (
 		SELECT * FROM gpucredit_eval.rated_pairs(calibrate.org, calibrate.judge, used)),
-	/* chance: the judge's scores against people's, in any order */
+	/*
+	 * Agreement by chance: the judge's scores paired with people's in any
+	 * order.
+	 */
 	chance AS (
 		SELECT sum(a.k * b.k) FILTER (WHERE a.j <> b.h) AS differ,
 			sum(a.k * b.k * (a.j - b.h) * (a.j - b.h)) AS squares

@@ -1,7 +1,7 @@
 /*
- * 75_output.sql: results for other programs.
+ * 75_output.sql: results in formats for other programs.
  *
- * Held-out cases are in the figures of their tasks alone.
+ * Held-out cases are only included in the figures of their tasks.
  */
 CREATE FUNCTION gpucredit_eval.as_text(bytes bytea) RETURNS text
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
@@ -9,7 +9,10 @@ AS 'MODULE_PATHNAME', 'gpucredit_eval_as_text';
 COMMENT ON FUNCTION gpucredit_eval.as_text(bytea) IS
 'Internal: bytes as text, or NULL if they are none.';
 
-/* As XML has it, in an attribute and between tags; what XML cannot have is a question mark. */
+/*
+ * Escapes a text for XML attributes and content. A character that XML does not
+ * allow becomes a question mark.
+ */
 CREATE FUNCTION gpucredit_eval.for_xml(value text) RETURNS text
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
@@ -22,7 +25,10 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.for_xml(text) IS
 'Internal: a text in XML 1.0, escaped, and without the characters that XML does not have.';
 
-/* Who may run a set need not see its cases, which a run's results would show. */
+/*
+ * Returns the sets of a run whose cases the caller may see. A caller who may
+ * run a set may not always see its cases, which a run's results would show.
+ */
 CREATE FUNCTION gpucredit_eval.readable_sets(r gpucredit_eval.run) RETURNS text[]
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -80,12 +86,12 @@ BEGIN
 				THEN encode((x.o).output, 'base64') END,
 			'checks', (x.o).checks, 'passed', (x.o).passed, 'score', (x.o).score,
 			'error', (x.o).error, 'attempt', (x.o).attempt, 'usage', (x.o).usage,
-			'cost', (x.o).cost, 'judgements', j.judgements))
+			'cost', (x.o).cost, 'reused', (x.o).reused, 'judgements', j.judgements))
 			ORDER BY x.place, (x.c).ordinal), '[]') INTO cases
 	FROM shown x LEFT JOIN judged j ON j."case" = (x.c)."case";
 	RETURN jsonb_build_object('run', r.run, 'org', r.org, 'account', r.account,
 		'config', r.config, 'version', r.config_version, 'model', r.model, 'oid', r.oid,
-		'purpose', r.purpose, 'state', r.state, 'verdict', gpucredit_eval.verdict_of(r),
+		'purpose', r.purpose, 'set_cases', r.set_cases, 'decided_early', r.decided_early, 'state', r.state, 'verdict', gpucredit_eval.verdict_of(r),
 		'baseline', r.baseline, 'cap', r.cap + r.gpu_held,
 		'spent', CASE WHEN NOT hidden THEN r.spent END,
 		'captured', CASE WHEN NOT hidden OR r.ended_at IS NOT NULL THEN r.captured END,
@@ -98,8 +104,8 @@ COMMENT ON FUNCTION gpucredit_eval.results(text, bigint) IS
 Errors: UC601 no such run.';
 
 /*
- * What failed of a case, for people: each check with its type and what it looks
- * for, what the judge said, what was expected, and the answer.
+ * Describes for people why a case failed: each check with its type and its
+ * value, the judge's reasons, the expected output, and the answer.
  */
 CREATE FUNCTION gpucredit_eval.failure_text(c gpucredit_eval.golden_case,
 	o gpucredit_eval.result, reasons text) RETURNS text
@@ -122,7 +128,10 @@ COMMENT ON FUNCTION gpucredit_eval.failure_text(gpucredit_eval.golden_case, gpuc
 CREATE FUNCTION gpucredit_eval.junit_suites(r gpucredit_eval.run, readable text[]) RETURNS text
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	/* a case fails where its checks fail, or its score is below its task's gate */
+	/*
+	 * A case fails if its checks fail, or if its score is below its task's
+	 * gate.
+	 */
 	WITH gates AS MATERIALIZED (SELECT g.task, g.threshold FROM gpucredit_eval.gate_rows(r) g),
 	judged AS MATERIALIZED (
 		SELECT j."case", string_agg(j.reason, E'\n' ORDER BY j.sample) AS reasons
@@ -184,9 +193,14 @@ AS $$
 DECLARE
 	r gpucredit_eval.run := gpucredit_eval.require_run(junit.org, junit.run);
 BEGIN
-	/* put together as text and parsed once: xmlagg() copies all for each case */
+	/*
+	 * The document is built as text and parsed once, because xmlagg() copies
+	 * everything for each case.
+	 */
 	RETURN xmlparse(CONTENT format('<testsuites name="%s">%s%s</testsuites>',
-		gpucredit_eval.for_xml(format('%s@%s %s', r.config, r.config_version, r.model)),
+		gpucredit_eval.for_xml(format('%s@%s %s', r.config, r.config_version, r.model)
+			|| CASE WHEN r.purpose = 'preview' THEN format(': a preview of %s of %s cases%s', r.cases, r.set_cases,
+				CASE WHEN r.decided_early THEN ', stopped early' ELSE '' END) ELSE '' END),
 		gpucredit_eval.junit_gates(r),
 		gpucredit_eval.junit_suites(r, gpucredit_eval.readable_sets(r))));
 END

@@ -1,11 +1,11 @@
 /*
- * 80_promote.sql: promotes registry versions that passed a gate.
+ * 80_promote.sql: promotes registry versions that have passed a gate.
  *
  * The registry protects a ref: it then moves only by move_ref(), which
- * promote() calls.  What a version has to pass for that is not its owner's to
- * say.  The organisation defines a release gate of the ref: a version of a
- * config, with its sets, judge and gates; the least score of tasks; and the
- * roles whose runs count.
+ * promote() calls. The owner of a version must not decide what the version has
+ * to pass. Therefore the organisation defines a release gate for the ref: a
+ * version of a config, with its sets, judge and gates; the minimum scores of
+ * tasks; and the roles whose runs count.
  */
 CREATE TABLE gpucredit_eval.release_gate (
 	org text COLLATE "C" NOT NULL,
@@ -13,9 +13,9 @@ CREATE TABLE gpucredit_eval.release_gate (
 	ref text COLLATE "C" NOT NULL,
 	config text COLLATE "C" NOT NULL,
 	config_version integer NOT NULL,
-	minimum jsonb NOT NULL,			/* scores by task */
-	runners text[],					/* roles; NULL: any */
-	max_age interval NOT NULL,		/* of a pass */
+	minimum jsonb NOT NULL,			/* minimum score of each task */
+	runners text[],					/* roles whose runs count; NULL for any */
+	max_age interval NOT NULL,		/* maximum age of a run that passed */
 	set_at timestamptz NOT NULL,
 	CONSTRAINT release_gate_pkey PRIMARY KEY (org, model, ref),
 	FOREIGN KEY (org, config, config_version) REFERENCES gpucredit_eval.config
@@ -80,7 +80,7 @@ BEGIN
 			set_release_gate.max_age));
 	set_release_gate.replayed := kept IS NOT NULL;
 	IF kept IS NULL THEN
-		/* an error where the model is not there */
+		/* Raises an error if the model does not exist. */
 		PERFORM gpucredit_registry.protect_ref(set_release_gate.org, set_release_gate.model,
 			set_release_gate.ref);
 		IF set_release_gate.config IS NULL THEN
@@ -150,7 +150,11 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.sets_grew(text, text, integer) IS
 'Internal: has a set of a config a newer version than the config names?';
 
-/* Roles may be gone; then nobody can say that they were members. */
+/*
+ * Whether one of these roles, or a member of one, started the run. A role may
+ * have been dropped, so that its membership is unknown; then the result is
+ * false.
+ */
 CREATE FUNCTION gpucredit_eval.started_by_one_of(r gpucredit_eval.run, runners text[])
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -165,8 +169,9 @@ COMMENT ON FUNCTION gpucredit_eval.started_by_one_of(gpucredit_eval.run, text[])
 'Internal: was a run started by one of these roles, or a member of one?';
 
 /*
- * Where the ref is now: that version is the baseline of the next one.  name: of
- * the model, as runs have it, "NAME@OID"; 0: it is another model's name by now.
+ * Returns the version that the ref names now, which is the baseline of the
+ * next one. "name" is the model's name as runs have it, "NAME@OID"; the result
+ * is 0 if it is now the name of another model.
  */
 CREATE FUNCTION gpucredit_eval.version_at(org text, model bigint, name text, ref text)
 RETURNS bigint
@@ -187,9 +192,10 @@ COMMENT ON FUNCTION gpucredit_eval.version_at(text, bigint, text, text) IS
 'Internal: the version at a ref of the registry, or NULL.';
 
 /*
- * The newest run that a version is compared with: of the version at a ref with a
- * release gate of this config's measure, for the same purpose and finished, or
- * under way if there is no other.  A run with too many errors is none.
+ * Returns the newest run that a version is compared with: a run of the version
+ * at a ref with a release gate of this config's measure, for the same purpose
+ * and finished, or under way if there is no other. A run with too many errors
+ * does not count.
  */
 CREATE FUNCTION gpucredit_eval.find_baseline(c gpucredit_eval.config, purpose text,
 	model bigint, name text, version bigint) RETURNS bigint
@@ -207,7 +213,10 @@ BEGIN
 		WHERE o.org = (c).org AND o.model = find_baseline.model AND gc.measure = (c).measure
 		ORDER BY o.ref
 	LOOP
-		/* scores are read of one candidate after the other, as they take longest */
+		/*
+		 * Candidates are examined one by one, because reading their scores
+		 * takes longest.
+		 */
 		FOR candidate IN
 			SELECT r AS run, (rc.document ->> 'max_errors')::numeric AS max_errors
 			FROM gpucredit_eval.run r
@@ -235,7 +244,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.find_baseline(gpucredit_eval.config, text, bigint, text, bigint) IS
 'Internal: the run that a run of a version is compared with, or NULL.';
 
-/* Why the version at the ref, which the new one replaces, does not compare. */
+/*
+ * Returns why a run is not comparable with the version at the ref, which the
+ * new version replaces, or NULL.
+ */
 CREATE FUNCTION gpucredit_eval.why_no_comparison(r gpucredit_eval.run,
 	g gpucredit_eval.release_gate) RETURNS text
 LANGUAGE plpgsql STABLE
@@ -246,7 +258,8 @@ DECLARE
 	b gpucredit_eval.run;
 BEGIN
 	IF present IS NULL OR present = (r).registry_version THEN
-		RETURN NULL;		/* the first version, or this one again */
+		RETURN NULL;		/* it is the first version, or the same version
+							 * again */
 	END IF;
 	SELECT * INTO b FROM gpucredit_eval.run o WHERE o.org = (r).org AND o.run = (r).baseline;
 	RETURN CASE WHEN NOT FOUND THEN 'no_baseline'
@@ -324,7 +337,10 @@ BEGIN
 		jsonb_build_array(promote.model, promote.ref, promote.version, r.run));
 	promote.replayed := kept IS NOT NULL;
 	IF kept IS NULL THEN
-		/* a new gate, and a promotion to another version, wait for this one */
+		/*
+		 * A change of the gate, and a promotion to another version, wait for
+		 * this one.
+		 */
 		PERFORM FROM gpucredit_eval.release_gate g
 		WHERE g.org = r.org AND g.model = promote.model AND g.ref = promote.ref
 		FOR NO KEY UPDATE;

@@ -1,27 +1,29 @@
 /*
- * 85_watch.sql: runs for each new version in the registry.
+ * 85_watch.sql: starts a run for each new version in the registry.
  *
- * A watch names a ref.  start_watched() starts a run for the version that the
- * ref is at, once: until it ends the version is pending.  A run that was denied
- * is tried again, at once when there is credit.  A run is compared with the
- * version at the ref that a release gate protects; where that was never measured
- * on the same sets, it is measured first.  When a run of a version ends, its
- * scores go to the registry.
+ * A watch names a ref. start_watched() starts one run for the version that the
+ * ref names; until it ends, the version is pending. A run that was denied is
+ * tried again, and at once when there is credit. A run is compared with the
+ * version at the ref that a release gate protects; if that version was never
+ * measured on the same sets, it is measured first. When a run of a version
+ * ends, its scores are stored in the registry.
  */
 CREATE TABLE gpucredit_eval.watch (
 	org text COLLATE "C" NOT NULL,
-	name text COLLATE "C" NOT NULL,		/* of the model */
+	name text COLLATE "C" NOT NULL,		/* name of the model */
 	ref text COLLATE "C" NOT NULL,
 	account text COLLATE "C" NOT NULL,
 	config text COLLATE "C" NOT NULL,
 	purpose text NOT NULL,
 	cap numeric NOT NULL,
 	options jsonb NOT NULL,
-	version bigint,			/* the last version that a run was started for */
-	run bigint,				/* its run, or why there is none */
+	version bigint,			/* the last version for which a run was started */
+	run bigint,				/* the run, or the reason why there is none */
 	reason text,
-	set_by text COLLATE "C" NOT NULL,	/* the role, which starts the runs */
-	tries integer NOT NULL DEFAULT 0,	/* that were denied, for one version */
+	set_by text COLLATE "C" NOT NULL,	/* the role that set the watch, which
+										 * starts the runs */
+	tries integer NOT NULL DEFAULT 0,	/* number of denied attempts for one
+										 * version */
 	retry_at timestamptz NOT NULL DEFAULT '-infinity',
 	CONSTRAINT watch_pkey PRIMARY KEY (org, name, ref),
 	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
@@ -80,8 +82,8 @@ name, ref: a model of the registry and its branch. account: who pays. config: NU
 Errors: UC001 no such account; UC601 no such config, or another account''s watch; 22023.';
 
 /*
- * Starts the run of a watch for a version.  A try after a denial has a key of its
- * own, as a denial is stored.
+ * Starts the run of a watch for a version. A denial is stored under its
+ * idempotency key, so an attempt after a denial has a key of its own.
  */
 CREATE FUNCTION gpucredit_eval.start_watch(w gpucredit_eval.watch, what text, version bigint,
 	revision text) RETURNS gpucredit_eval.run_result
@@ -100,8 +102,9 @@ COMMENT ON FUNCTION gpucredit_eval.start_watch(gpucredit_eval.watch, text, bigin
 'Internal: starts the run of a watch for a version.';
 
 /*
- * The version at the ref that a release gate of the watch's config protects, if
- * it has to be measured before it can be compared with.
+ * Returns the version at the ref that a release gate of the watch's config
+ * protects, if that version must be measured before the new one can be
+ * compared with it.
  */
 CREATE FUNCTION gpucredit_eval.missing_baseline(w gpucredit_eval.watch, model bigint,
 	version bigint, OUT present bigint, OUT at text)
@@ -133,7 +136,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.missing_baseline(gpucredit_eval.watch, bigint, bigint) IS
 'Internal: the version that a watched one has to be compared with and that was not measured, or NULL.';
 
-/* Waiting for credit takes a look at the balance; other denials wait longer each time. */
+/*
+ * Whether the watch is to wait. After a denial for lack of credit, the balance
+ * is checked; after other denials the pause grows.
+ */
 CREATE FUNCTION gpucredit_eval.watch_waits(w gpucredit_eval.watch) RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -173,13 +179,16 @@ BEGIN
 		name := w.name;
 		ref := w.ref;
 		purpose := w.purpose;
-		/* a watch that fails does not stop the others */
+		/* A watch that fails does not prevent the others. */
 		BEGIN
 			SELECT * INTO v FROM gpucredit_registry.find_revision(w.org, w.name, w.ref);
 			CONTINUE WHEN v.version = w.version OR v.quarantined OR gpucredit_eval.watch_waits(w);
 			SELECT * INTO b FROM gpucredit_eval.missing_baseline(w, v.model, v.version);
 			IF b.present IS NOT NULL THEN
-				/* once for each version: an earlier one may have had too many errors */
+				/*
+				 * Once for each version, because an earlier run may have had
+				 * too many errors.
+				 */
 				s := gpucredit_eval.start_watch(w, format('baseline of %s', v.version), b.present, b.at);
 				IF s.run IS NOT NULL AND NOT s.replayed THEN
 					version := b.present;
@@ -196,7 +205,8 @@ BEGIN
 		EXCEPTION WHEN OTHERS THEN
 			GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, state = RETURNED_SQLSTATE;
 			IF state ~ '^(40|53|57|58|XX)' THEN
-				RAISE;			/* the watch is not at fault: the next call tries again */
+				RAISE;			/* the error is not caused by the watch, so the
+								 * next call tries again */
 			END IF;
 			started := NULL;
 			s := NULL;
@@ -242,8 +252,9 @@ COMMENT ON FUNCTION gpucredit_eval.watched(text, text) IS
 Errors: UC001 no such account.';
 
 /*
- * Gives the registry, if installed, the scores of a version.  What a production
- * gate measured is replaced by another production gate alone.
+ * Stores the scores of a version in the registry, if it is installed. Scores
+ * that a production gate measured are replaced only by those of another
+ * production gate.
  */
 CREATE FUNCTION gpucredit_eval.publish_scores(r gpucredit_eval.run) RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -253,8 +264,8 @@ DECLARE
 	m gpucredit_eval.metric;
 BEGIN
 	IF (r).registry_version IS NULL OR (r).state <> 'finished'
-		OR (r).purpose IN ('development', 'calibration')
-		/* what serves other runs is for their starter to say */
+		OR (r).purpose IN ('development', 'preview', 'calibration')
+		/* In other runs, the starter decides what serves the model. */
 		OR (r).purpose <> 'production_gate' AND EXISTS (SELECT FROM gpucredit_eval.run o
 			WHERE o.org = (r).org AND o.registry_version = (r).registry_version
 				AND o.config = (r).config AND o.config_version = (r).config_version
@@ -270,7 +281,7 @@ BEGIN
 				'stderr', round(m.stderr, 6), 'errors', m.errors));
 	END LOOP;
 EXCEPTION WHEN undefined_function OR invalid_schema_name OR SQLSTATE 'UC501' THEN
-	NULL;			/* the registry or the model is gone */
+	NULL;			/* the registry or the model does not exist any more */
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.publish_scores(gpucredit_eval.run) IS

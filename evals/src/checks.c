@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checks.c
- *		What a worker's report says of a case: its checks, and its usage.
- *
+ *		Reads the checks and the usage in a worker's report on a case.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -28,7 +27,8 @@ static NullableDatum tokens(Jsonb *usage, const char *name);
 static pg_attribute_noreturn() void refuse_checks(void);
 
 /*
- * A weighted score, and whether all pass.  Of no checks all pass.
+ * Computes the weighted score, and whether all checks pass. An empty list of
+ * checks passes.
  */
 Checks
 ChecksRead(Jsonb *checks)
@@ -44,7 +44,7 @@ ChecksRead(Jsonb *checks)
 		JB_ROOT_IS_SCALAR(checks) || VARSIZE(checks) > MAX_CHECKS_BYTES)
 		refuse_checks();
 	it = JsonbIteratorInit(&checks->root);
-	(void) JsonbIteratorNext(&it, &value, true);	/* the array */
+	(void) JsonbIteratorNext(&it, &value, true);	/* the start of the array */
 	while ((token = JsonbIteratorNext(&it, &value, true)) == WJB_ELEM)
 	{
 		bool		pass;
@@ -68,7 +68,8 @@ ChecksRead(Jsonb *checks)
 }
 
 /*
- * One check; false: it is none.  Without a score, it is whether it passes.
+ * Reads one check. Returns false if it is malformed. Without a score, the
+ * score is 1 if the check passes, otherwise 0.
  */
 static bool
 read_check(JsonbContainer *check, bool *pass, Datum *score, Datum *weight)
@@ -102,7 +103,7 @@ field(JsonbContainer *object, const char *name, JsonbValue *value)
 	return getKeyJsonValueFromContainer(object, name, strlen(name), value);
 }
 
-/* A number from 0 to the highest. */
+/* Whether a value is a number from 0 to "highest". */
 static bool
 is_number(const JsonbValue *value, int64 highest)
 {
@@ -121,7 +122,7 @@ refuse_checks(void)
 }
 
 /*
- * How many tokens a call had.
+ * Reads how many tokens a call used.
  */
 Usage
 UsageRead(Jsonb *usage)
@@ -149,7 +150,7 @@ UsageRead(Jsonb *usage)
 	return result;
 }
 
-/* A whole number of tokens, or null. */
+/* Reads a whole number of tokens, or null. */
 static NullableDatum
 tokens(Jsonb *usage, const char *name)
 {

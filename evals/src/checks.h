@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * checks.h
- *		What a worker's report says of a case: its checks, and its usage.
- *
+ *		Reads the checks and the usage in a worker's report on a case.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_EVAL_CHECKS_H
@@ -12,13 +11,13 @@
 
 typedef struct Checks
 {
-	bool		passed;			/* each of them */
-	Datum		score;			/* numeric 0 to 1, by weight */
+	bool		passed;			/* every check passes */
+	Datum		score;			/* weighted mean, a numeric from 0 to 1 */
 } Checks;
 
 typedef struct Usage
 {
-	NullableDatum tokens_in;	/* numeric; null: not known */
+	NullableDatum tokens_in;	/* numeric; null if not known */
 	NullableDatum tokens_out;
 } Usage;
 

@@ -1,13 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * gpucredit_eval.c
- *		The library of extension gpucredit_eval: what happens when it is
- *		loaded.
+ *		The library of extension gpucredit_eval: its initialisation.
  *
- * The library has a copy of the core's util/sql.c of its own (companion.mk), so
- * it registers that copy's callbacks, as src/gpucredit.c does for the core.  It
- * calls nothing of the core's library.
- *
+ * The library contains its own copy of the core's util/sql.c (companion.mk),
+ * so it registers the callbacks of that copy, as src/gpucredit.c does for the
+ * core. It calls no function of the core's library.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * json_depth.c
- *		How deep JSON nests.
+ *		Measures how deep JSON is nested.
  *
- * PostgreSQL's parser recurses, so what came from a model is measured before it
- * is parsed.
- *
+ * PostgreSQL's parser is recursive, so text that a model wrote is measured
+ * before it is parsed.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -15,8 +14,8 @@
 #define MAX_DEPTH	32
 
 /*
- * Whether a text nests deeper than MAX_DEPTH.  Strings are skipped; the parser
- * checks that they end.
+ * Whether a text is nested deeper than MAX_DEPTH. Brackets in strings do not
+ * count; the parser later checks that strings are terminated.
  */
 bool
 JsonIsTooDeep(const char *text, int len)

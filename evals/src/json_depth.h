@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * json_depth.h
- *		How deep JSON nests.
- *
+ *		Measures how deep JSON is nested.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_EVAL_JSON_DEPTH_H

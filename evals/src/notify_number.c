@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
  * notify_number.c
- *		Notifications at the commit, if the server's queue has room.
+ *		Sends notifications at commit, if the server's queue has room.
  *
- * pg_notify() would send at once, so that a transaction which called it could
- * not be prepared, and its commit would fail (54000) where the server's queue
- * is full, which any login can bring about.  A report or a score must not fail
- * for its notification, as table event has the same news.  So notifications
- * wait for the commit, and are dropped once the queue is used up to
- * gpucredit.notify_queue_limit.  A prepared transaction sends none.
+ * pg_notify() itself would have two disadvantages: a transaction that called
+ * it could not be prepared, and its commit would fail (54000) if the server's
+ * queue is full, which any login can cause. A report or a score must not fail
+ * because of its notification, as table event contains the same news.
+ * Therefore notifications are kept until the commit, and are dropped if the
+ * queue is used up to gpucredit.notify_queue_limit. A prepared transaction
+ * sends none.
  *
- * Locks: the server's lock on its notification queue, last of all.  The commit
- * takes it anyway, a moment later; held from here on, it keeps other sessions
- * from filling the queue in between.  Where another session keeps it longer
- * than WAIT_MS, the notifications are dropped.
- *
+ * Locks: the server's lock on its notification queue, after all other locks.
+ * The commit takes it anyway, a moment later; holding it from here on keeps
+ * other sessions from filling the queue in between. If another session holds
+ * it longer than WAIT_MS, the notifications are dropped.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -32,10 +32,10 @@
 #include "utils/fmgrprotos.h"
 #include "utils/guc.h"
 
-#define WAIT_MS		100			/* for the queue's lock */
-#define ENTRY_BYTES	32			/* of an entry, without its two texts */
+#define WAIT_MS		100			/* how long to wait for the queue's lock */
+#define ENTRY_BYTES	32			/* bytes of an entry without its two texts */
 #define LIMIT		"gpucredit.notify_queue_limit"
-#define OTHERWISE	0.9			/* its default */
+#define OTHERWISE	0.9			/* default value of the setting */
 
 PG_FUNCTION_INFO_V1(gpucredit_eval_notify_number);
 
@@ -56,8 +56,8 @@ NotifyNumberInit(void)
 }
 
 /*
- * notify_number(channel, number): notifies a channel of the number of a row,
- * once the present (sub)transaction has committed.
+ * notify_number(channel, number): notifies a channel of a row's number, once
+ * the present (sub)transaction has committed.
  */
 Datum
 gpucredit_eval_notify_number(PG_FUNCTION_ARGS)
@@ -68,7 +68,7 @@ gpucredit_eval_notify_number(PG_FUNCTION_ARGS)
 }
 
 /*
- * Send the notifications of a commit; forget those of a rollback.
+ * Sends the notifications of a commit, and drops those of a rollback.
  */
 static void
 at_transaction_end(XactEvent event, void *arg)
@@ -97,8 +97,8 @@ at_subtransaction_end(SubXactEvent event, SubTransactionId self,
 }
 
 /*
- * Send as many as fit.  An entry that does not fit into the rest of a page
- * begins the next page, so entries take at most twice their bytes.
+ * Sends as many notifications as fit. An entry that does not fit into the rest
+ * of a page begins the next page, so entries occupy at most twice their bytes.
  */
 static void
 send_all(void)
@@ -125,8 +125,8 @@ send_all(void)
 }
 
 /*
- * The lock of PreCommit_Notify().  False: another session has kept it too
- * long, or the lock table is full.
+ * Takes the lock of PreCommit_Notify(). Returns false if another session has
+ * held it too long, or the lock table is full.
  */
 static bool
 lock_queue(void)
@@ -145,7 +145,7 @@ lock_queue(void)
 }
 
 /*
- * How many bytes of the queue may be used, without a begun page.
+ * Returns how many bytes of the queue may be used, without a partly used page.
  */
 static double
 free_bytes(double limit)

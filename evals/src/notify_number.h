@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * notify_number.h
- *		Notifications at the commit, if the server's queue has room.
- *
+ *		Sends notifications at commit, if the server's queue has room.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_EVAL_NOTIFY_NUMBER_H

@@ -20,7 +20,7 @@
 #define TRUNCATE(a, decimals) \
 	DirectFunctionCall2(numeric_trunc, a, Int32GetDatum(decimals))
 
-/* Is it a number from 0 to the highest? */
+/* Whether a number is between 0 and "highest". */
 static inline bool
 NumberIsUpTo(Datum number, int64 highest)
 {

@@ -1,16 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * observe.c
- *		observe() and stream_state(): scores of production's requests, and
- *		where their stream stands.
+ *		observe() and stream_state(): add the scores of production requests to
+ *		a stream, and return its state.
  *
- * A call that finds the stream's row unlocked locks it, folds all waiting
- * scores into the stream and then its own.  A call that finds it locked inserts
- * its score, which waits for the next call, and answers as if it were the next
- * to be folded.  Once several scores waited, all of the following 100 ms wait,
- * too: so the row of a busy stream is written ten times a second, not once for
- * each request.
- *
+ * A call that finds the stream's row unlocked locks it, and folds all waiting
+ * scores and then its own into the stream. A call that finds it locked only
+ * inserts its score, which waits for the next call, and answers as if it were
+ * the next to be folded. After several scores had to wait, all scores of the
+ * following 100 ms wait, too, so that the row of a busy stream is written ten
+ * times a second, not once for each request.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -50,15 +49,15 @@ static bool insert_score(const NullableDatum *args, bool locked,
 static void read_earlier(const NullableDatum *args, ScoreStream *stream);
 
 /*
- * Adds the score of a request to its stream.  A repeated request counts once.
+ * Adds the score of a request to its stream. A repeated request counts once.
  */
 Datum
 gpucredit_eval_observe(PG_FUNCTION_ARGS)
 {
 	NullableDatum *args = fcinfo->args;
 	ScoreStream before;			/* as it is stored */
-	ScoreStream stream;			/* with the scores that waited */
-	ScoreStream next;			/* with this score, too */
+	ScoreStream stream;			/* with the waiting scores added */
+	ScoreStream next;			/* with this score added as well */
 	Datum		half;
 	bool		locked;
 
@@ -92,7 +91,7 @@ gpucredit_eval_observe(PG_FUNCTION_ARGS)
 }
 
 /*
- * Where a stream stands once all scores that waited are folded.
+ * Returns the state of a stream as if all waiting scores were folded into it.
  */
 Datum
 gpucredit_eval_stream_state(PG_FUNCTION_ARGS)
@@ -119,8 +118,8 @@ gpucredit_eval_stream_state(PG_FUNCTION_ARGS)
 }
 
 /*
- * Refuses a score outside of 0 to 1 or with too many decimals, and a request's
- * name that is empty or too long.
+ * Refuses a score that is outside of 0 to 1 or has too many decimals, and a
+ * request's name that is empty or too long.
  */
 static void
 check_score(NullableDatum request, NullableDatum score)
@@ -146,9 +145,9 @@ check_score(NullableDatum request, NullableDatum score)
 }
 
 /*
- * Inserts a score.  If the stream is locked, the score is folded already and
- * has its number and z; otherwise it waits.  False if the request was observed
- * before.
+ * Inserts a score. If the caller has locked the stream, the score counts as
+ * folded, with its number and z; otherwise it waits. Returns false if the
+ * request was observed before.
  */
 static bool
 insert_score(const NullableDatum *args, bool locked, const ScoreStream *next)
@@ -162,8 +161,8 @@ insert_score(const NullableDatum *args, bool locked, const ScoreStream *next)
 }
 
 /*
- * Where the stream stood after a request that was observed before.  While its
- * score waits, that is where the stream stands now.
+ * Reads the state of the stream after a request that was observed before.
+ * While the score of that request waits, it is the present state.
  */
 static void
 read_earlier(const NullableDatum *args, ScoreStream *stream)

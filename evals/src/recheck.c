@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * recheck.c
- *		Compares a worker's reported checks with those of the case, and carries
- *		those out again that the database can decide.
+ *		Compares a worker's reported checks with those of the case, and
+ *		repeats those that the database can decide.
  *
- * A report has one element for each check of the case, in the same order and of
- * the same type.  Decided here, exactly as evals/cli/lib/checks.mjs does, are
- * equals with a string, contains and starts-with with one that is not empty,
- * is-json without a schema, exact_match without a filter or other options, and
- * their opposites.  A check that needs a regular expression or a schema, and one
- * whose value is no string, is the worker's to decide.
- *
+ * A report has one element for each check of the case, in the same order and
+ * of the same type. The following checks are decided here, exactly as in
+ * evals/cli/lib/checks.mjs: equals with a string, contains and starts-with
+ * with a non-empty string, is-json without a schema, exact_match without a
+ * filter or other options, and the negation of each. Any other check is left
+ * to the worker: one whose value is not a string, or that needs a regular
+ * expression, a schema, a script or the call's duration. So is a check with a
+ * transform, which does not see the output as it is here.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -45,7 +46,8 @@ static JsonbContainer *element(Jsonb *array, int i);
 static pg_attribute_noreturn() void refuse_other_checks(int own, int reported);
 
 /*
- * Compares all checks.  An error if the report is of other checks.
+ * Compares all checks. Raises an error if the report has other checks than the
+ * case.
  */
 Recheck
 RecheckReport(Jsonb *own, Jsonb *reported, bytea *output)
@@ -81,9 +83,10 @@ RecheckReport(Jsonb *own, Jsonb *reported, bytea *output)
 }
 
 /*
- * Whether a reported check has the case's weight, the decision that was made
- * here if one was made, and the score that follows from whether it passes.  A
- * check without weight always passes.
+ * Whether a reported check has the case's weight, and the result that was
+ * decided here, if any, with the score of that result. A check without weight
+ * always passes. A check that only the worker can decide may have any score
+ * from 0 to 1, as those of scripts and sets of checks have.
  */
 static bool
 agrees(JsonbContainer *own, JsonbContainer *reported, Decision decision)
@@ -101,12 +104,12 @@ agrees(JsonbContainer *own, JsonbContainer *reported, Decision decision)
 		return false;
 	if (getKeyJsonValueFromContainer(reported, "score", 5, &value) == NULL)
 		return !informs;
-	return informs ||
+	return informs || decision == CHECK_UNDECIDED ||
 		COMPARE(eq, NumericGetDatum(value.val.numeric), NUMERIC(pass));
 }
 
 /*
- * Whether an output passes a check, if that can be decided here.
+ * Decides whether an output passes a check, if that is possible here.
  */
 static Decision
 decide(JsonbContainer *check, Text output)
@@ -115,7 +118,7 @@ decide(JsonbContainer *check, Text output)
 	bool		opposite;
 	Decision	decision;
 
-	if (!text_field(check, "type", &type))
+	if (!text_field(check, "type", &type) || has_field(check, "transform"))
 		return CHECK_UNDECIDED;
 	opposite = type.len > NOT_LENGTH &&
 		strncmp(type.data, NOT_PREFIX, NOT_LENGTH) == 0;
@@ -131,7 +134,7 @@ decide(JsonbContainer *check, Text output)
 }
 
 /*
- * The same for a check whose type has no "not-" before it.
+ * Decides a check whose type has no prefix "not-".
  */
 static Decision
 decide_type(Text type, JsonbContainer *check, Text output)
@@ -164,7 +167,8 @@ decide_type(Text type, JsonbContainer *check, Text output)
 }
 
 /*
- * Whether the output is JSON.  What nests too deep is left to the worker.
+ * Decides whether the output is JSON. Text that is nested too deep is left to
+ * the worker.
  */
 static Decision
 decide_json(Text output)
@@ -201,7 +205,10 @@ contains(Text text, Text part)
 	return false;
 }
 
-/* A string of an object; false if there is none of that name. */
+/*
+ * Returns a string member of an object. Returns false if there is none of that
+ * name.
+ */
 static bool
 text_field(JsonbContainer *object, const char *name, Text *text)
 {
@@ -231,7 +238,10 @@ text_is(Text text, const char *word)
 	return text.len == (int) strlen(word) && memcmp(text.data, word, text.len) == 0;
 }
 
-/* Numeric; add_cases() and ChecksRead() have refused what is no weight. */
+/*
+ * Returns the weight of a check as numeric. add_cases() and ChecksRead() have
+ * refused invalid weights.
+ */
 static Datum
 weight_of(JsonbContainer *check)
 {
@@ -243,7 +253,9 @@ weight_of(JsonbContainer *check)
 	return NumericGetDatum(value.val.numeric);
 }
 
-/* An object of an array, or NULL: it is none. */
+/*
+ * Returns an element of an array that is an object, or NULL if it is not one.
+ */
 static JsonbContainer *
 element(Jsonb *array, int i)
 {

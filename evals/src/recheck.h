@@ -1,9 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * recheck.h
- *		Compares a worker's reported checks with those of the case, and carries
- *		those out again that the database can decide.
- *
+ *		Compares a worker's reported checks with those of the case, and
+ *		repeats those that the database can decide.
  *-------------------------------------------------------------------------
  */
 #ifndef GPUCREDIT_EVAL_RECHECK_H
@@ -15,14 +14,14 @@ typedef enum Decision
 {
 	CHECK_FAILS,
 	CHECK_PASSES,
-	CHECK_UNDECIDED				/* the worker's word counts */
+	CHECK_UNDECIDED				/* the worker's result counts */
 } Decision;
 
 typedef struct Recheck
 {
-	bool		agrees;			/* the report may be kept as it came */
+	bool		agrees;			/* the report can be stored unchanged */
 	int			n;
-	Decision   *decisions;		/* of each check */
+	Decision   *decisions;		/* the decision on each check */
 } Recheck;
 
 extern Recheck RecheckReport(Jsonb *own, Jsonb *reported, bytea *output);

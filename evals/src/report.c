@@ -1,15 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * report.c
- *		A worker reports what the model answered to a leased case.
+ *		report(): a worker reports the model's answer to a leased case.
  *
- * The usual report is the first of its case and runs three statements: one reads
- * the checks of the case, with which those of the report are compared, one adds
- * the cost of the call to the lease, and one inserts the result.  Two reports
- * of one lease wait for each other at the lease's row.  Reports of two leases
- * of one case conflict at the result's key, and the second inserts nothing.
- * Calls that failed and repeated reports go to the SQL function report_else().
- *
+ * Usually the report is the first of its case. It then runs three statements:
+ * the first reads the checks of the case, with which those of the report are
+ * compared; the second adds the cost of the call to the lease; the third
+ * inserts the result. Two reports of one lease wait for each other at the
+ * lease's row. Reports of two leases of one case conflict at the result's key,
+ * and the second inserts nothing. Calls that failed and repeated reports are
+ * passed to the SQL function report_else().
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -25,7 +25,7 @@
 
 #define MAX_OUTPUT_BYTES	(1024 * 1024)
 
-/* The function's arguments, then those of its statements. */
+/* The function's arguments, followed by those of its statements. */
 enum
 {
 	ORG, RUN, CASE, ATTEMPT, OUTPUT, CHECKS, USAGE, NARGS
@@ -33,19 +33,20 @@ enum
 
 #define LEASE_KEY(args)	args[ORG], args[RUN], args[CASE], args[ATTEMPT]
 
-#define NCOLUMNS	4			/* action, score, cost, replayed */
+#define NCOLUMNS	4			/* columns action, score, cost and replayed */
 
 PG_FUNCTION_INFO_V1(gpucredit_eval_report);
 
 /*
- * A call costs at most what was set aside for it, and just that if its usage
- * is not known.  A case passes by its threshold, else if each check passes.
+ * A call costs at most the amount that was reserved for it, and exactly that
+ * amount if its usage is not known. A case with a threshold passes if its
+ * score reaches the threshold; another case passes if each check passes.
  */
 #define CALL_COST	"least(gpucredit_eval.token_cost(u.model_terms, $5, $6), m.call_max)"
 #define PASSES	"(CASE WHEN m.threshold IS NULL THEN $7 ELSE $8 >= m.threshold END)"
 #define JUDGES	"m.judged AND " PASSES
 
-/* The case's own checks. */
+/* Reads the case's own checks. */
 SQL_STATEMENT(read_checks, SPI_OK_SELECT, "text, bigint",
 			  "SELECT c.checks FROM gpucredit_eval.golden_case c"
 			  " WHERE c.org = $1 AND c.\"case\" = $2");
@@ -78,7 +79,7 @@ SQL_STATEMENT(insert_result, SPI_OK_INSERT,
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, $10, $11, gpucredit.now())"
 			  " ON CONFLICT DO NOTHING");
 
-/* call_cost() records a cost above what was set aside. */
+/* call_cost() logs a cost above the reserved amount. */
 SQL_STATEMENT(record_cost, SPI_OK_SELECT,
 			  "text, bigint, bigint, integer, jsonb",
 			  "SELECT gpucredit_eval.call_cost(u, u.model_terms, $5, m.call_max, m.\"case\")"
@@ -108,7 +109,7 @@ jsonb_of(NullableDatum value)
 	return value.isnull ? NULL : DatumGetJsonbP(value.value);
 }
 
-/* A column of the first row, which may be null. */
+/* Returns a column of the first row, which may be null. */
 static inline NullableDatum
 column_value(SqlResult result, int column)
 {
@@ -118,7 +119,7 @@ column_value(SqlResult result, int column)
 	return value;
 }
 
-/* A column of the first row, where null counts as false. */
+/* Returns a boolean column of the first row. Null counts as false. */
 static inline bool
 is_true(SqlResult result, int column)
 {
@@ -159,8 +160,8 @@ gpucredit_eval_report(PG_FUNCTION_ARGS)
 
 /*
  * Charges the lease and inserts the result of a case that nobody has reported
- * yet.  False if somebody has, or if the lease has ended; charged then says
- * whether the lease has been charged all the same.
+ * yet. Returns false if somebody has, or if the lease has ended; "charged"
+ * then tells whether the lease was charged nevertheless.
  */
 static bool
 report_first(const NullableDatum *args, NullableDatum settled, Usage usage,
@@ -198,9 +199,9 @@ report_first(const NullableDatum *args, NullableDatum settled, Usage usage,
 }
 
 /*
- * The reported checks as they stand: as they came if they agree with the case's
- * own, which is usual.  Of a case that is not there they are left to
- * report_else().
+ * Returns the checks to store: the reported ones unchanged if they agree with
+ * the case's own, which is usual. If the case does not exist, the checks are
+ * left to report_else().
  */
 static NullableDatum
 settle(const NullableDatum *args)
@@ -211,7 +212,8 @@ settle(const NullableDatum *args)
 	Datum	   *decided;
 	bool	   *unknown;
 
-	(void) ChecksRead(jsonb_of(args[CHECKS]));	/* refuses what is no check */
+	(void) ChecksRead(jsonb_of(args[CHECKS]));	/* raises an error for a
+												 * malformed check */
 	if (own.n == 0)
 		return args[CHECKS];
 	checks = DatumGetJsonbP(SqlNotNull(own, 0, 1));
@@ -235,7 +237,7 @@ settle(const NullableDatum *args)
 }
 
 /*
- * Reports a call that failed, or a case that was reported before.
+ * Handles a call that failed, or a case that was reported before.
  */
 static SqlResult
 report_other(const NullableDatum *args, NullableDatum digest, bool charged)
@@ -247,7 +249,7 @@ report_other(const NullableDatum *args, NullableDatum digest, bool charged)
 }
 
 /*
- * A digest of what was reported, to tell the same report from another.
+ * Computes a digest of the report, by which a repeated report is recognized.
  */
 static NullableDatum
 digest_of(const NullableDatum *args)

@@ -3,14 +3,13 @@
  * score_stream.c
  *		The stream of production scores that observe() watches for drift.
  *
- * z is the exponentially weighted moving average of a stream's scores.  The
+ * z is the exponentially weighted moving average of a stream's scores. The
  * stream signals drift while z is outside of its limits.
  *
- * A score is a row of table observation.  It has its number t and the z after
- * it once it is folded into the stream, and neither while it waits.  Whoever
- * holds the lock of the stream's row folds all waiting scores, in the order in
- * which they were inserted.
- *
+ * A score is a row of table observation. Once it is folded into the stream, it
+ * has its number t and the z after it; while it waits, both are null. A
+ * session that holds the lock of the stream's row folds all waiting scores, in
+ * the order in which they were inserted.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -21,18 +20,22 @@
 #include "score_stream.h"
 #include "utils/timestamp.h"
 
-#define STEADY				20	/* t lambda from which limits stay */
-#define BUSY				2	/* waiting scores that make a stream busy */
-#define FOLD_EVERY			100 /* milliseconds, of a busy stream */
+#define STEADY				20	/* value of t lambda from which the limits are
+								 * constant */
+#define BUSY				2	/* number of waiting scores that makes a
+								 * stream busy */
+#define FOLD_EVERY			100 /* interval in milliseconds at which a busy
+								 * stream is folded */
 
-/* Columns of a stream as its statements return them, from 1. */
+/* Columns of a stream as its statements return them, counted from 1. */
 enum
 {
-	MU = 1, SIGMA, LAMBDA, WIDTH, T, Z, SIGNAL, FOLD_AFTER
+	MU = 1, SIGMA, LAMBDA, WIDTH, T, Z, SIGNAL, FOLD_AFTER, IS_RATE
 };
 
 #define FIND_STREAM \
-	"SELECT s.mu, s.sigma, s.lambda, s.width, s.t, s.z, s.signal, s.fold_after" \
+	"SELECT s.mu, s.sigma, s.lambda, s.width, s.t, s.z, s.signal, s.fold_after," \
+	"  s.kind <> 'score'" \
 	" FROM gpucredit_eval.stream s" \
 	" WHERE s.org = $1 AND s.stream = $2" \
 	"  AND gpucredit_eval.acts_as(s.org, s.account)"
@@ -59,12 +62,12 @@ SQL_STATEMENT(update_stream, SPI_OK_UPDATE,
 			  "UPDATE gpucredit_eval.stream s"
 			  " SET t = $3, z = $4, signal = $5, fold_after = $6"
 			  " WHERE s.org = $1 AND s.stream = $2");
-SQL_STATEMENT(report_drift, SPI_OK_SELECT, "text, text, bigint, numeric",
-			  "SELECT gpucredit_eval.report_drift($1, $2, $3, $4)");
+SQL_STATEMENT(report_drift, SPI_OK_SELECT, "text, text, bigint, numeric, boolean",
+			  "SELECT gpucredit_eval.report_drift($1, $2, $3, $4, $5)");
 
 /*
- * Reads a stream that the session may use.  False if there is none, or if its
- * row is locked and the caller does not want to wait.
+ * Reads a stream that the session may use. Returns false if there is none, or
+ * if its row is locked and the caller does not want to wait.
  */
 bool
 ScoreStreamFind(NullableDatum org, NullableDatum name, ScoreStreamLock lock,
@@ -87,12 +90,13 @@ ScoreStreamFind(NullableDatum org, NullableDatum name, ScoreStreamLock lock,
 	stream->z = SqlNotNull(row, 0, Z);
 	stream->signal = SqlBool(row, 0, SIGNAL);
 	stream->fold_after = SqlTime(row, 0, FOLD_AFTER);
+	stream->is_rate = SqlBool(row, 0, IS_RATE);
 	return true;
 }
 
 /*
- * Raises the error for a stream that does not exist, or that the session may
- * not use: it must not learn which.
+ * Raises the error for a stream that does not exist or that the session may
+ * not use. The error is the same, so that the session does not find out which.
  */
 void
 ScoreStreamRefuseUnknown(NullableDatum org, NullableDatum name)
@@ -101,8 +105,8 @@ ScoreStreamRefuseUnknown(NullableDatum org, NullableDatum name)
 }
 
 /*
- * Whether a new score may be folded at once.  A stream on which several scores
- * waited is folded only every 100 ms.  The last condition is for a clock that
+ * Whether a new score may be folded at once. A stream on which several scores
+ * waited is folded only every 100 ms. The last condition handles a clock that
  * was set back.
  */
 bool
@@ -159,8 +163,8 @@ ScoreStreamFoldWaiting(ScoreStream *stream)
 }
 
 /*
- * Stores a locked stream in its row if scores were added to it.  If its signal
- * begins with this, the drift is reported.
+ * Stores a locked stream in its row if scores were added to it. If the signal
+ * begins or ends now, that is reported.
  */
 void
 ScoreStreamStore(const ScoreStream *before, ScoreStream *stream)
@@ -173,18 +177,17 @@ ScoreStreamStore(const ScoreStream *before, ScoreStream *stream)
 		   VALUES(stream->org, stream->name, Int8Value(stream->t),
 				  DatumValue(stream->z), BoolValue(stream->signal),
 				  TimeValue(stream->fold_after)));
-	if (stream->signal && !before->signal)
+	if (stream->signal != before->signal)
 		SqlRun(&report_drift,
 			   VALUES(stream->org, stream->name, Int8Value(stream->t),
-					  DatumValue(stream->z)));
+					  DatumValue(stream->z), BoolValue(stream->signal)));
 }
 
 /*
- * Half the width of the limits around mu,
- *
- *		width sigma sqrt(lambda / (2 - lambda) (1 - (1 - lambda)^(2 t)))
- *
- * The last factor is soon so close to 1 that its power is not calculated.
+ * Computes half the width of the limits around mu,
+ *   width sigma sqrt(lambda / (2 - lambda) (1 - (1 - lambda)^(2 t)))
+ * The last factor is soon so close to 1 that its power is not computed any
+ * more. For a rate it is 1 from the start.
  */
 Datum
 ScoreStreamHalfWidth(const ScoreStream *stream)
@@ -193,7 +196,8 @@ ScoreStreamHalfWidth(const ScoreStream *stream)
 									 CALCULATE(sub, NUMERIC(2), stream->lambda));
 	Datum		start = NUMERIC(0);
 
-	if (COMPARE(lt, CALCULATE(mul, NUMERIC(stream->t), stream->lambda),
+	if (!stream->is_rate &&
+		COMPARE(lt, CALCULATE(mul, NUMERIC(stream->t), stream->lambda),
 				NUMERIC(STEADY)))
 		start = CALCULATE(power, stream->one_minus_lambda,
 						  NUMERIC(2 * stream->t));
@@ -204,7 +208,7 @@ ScoreStreamHalfWidth(const ScoreStream *stream)
 }
 
 /*
- * Whether z is farther from mu than its limits are.
+ * Whether z is outside of its limits around mu.
  */
 bool
 ScoreStreamIsOutside(const ScoreStream *stream, Datum half_width)

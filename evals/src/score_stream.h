@@ -10,28 +10,30 @@
 
 #include "util/sql.h"
 
-#define SCORE_DECIMALS		12	/* of scores, of z and of its limits */
+#define SCORE_DECIMALS		12	/* decimals of scores, of z and of its limits */
 
 typedef struct ScoreStream
 {
 	NullableDatum org;			/* text */
 	NullableDatum name;			/* text */
-	Datum		mu;				/* mean of the calibration; numeric, as the
-								 * rest of them */
+	Datum		mu;				/* mean of the calibration; numeric, like the
+								 * other Datums */
 	Datum		lambda;			/* weight of the newest score */
 	Datum		one_minus_lambda;
-	Datum		spread;			/* width of the limits times sigma */
-	int64		t;				/* scores so far */
-	Datum		z;				/* weighted mean of these */
-	bool		signal;			/* z was outside when it was last stored */
-	TimestampTz fold_after;		/* until then scores are left to wait */
+	Datum		spread;			/* the limits' width times sigma */
+	int64		t;				/* number of scores so far */
+	Datum		z;				/* weighted mean of the scores */
+	bool		signal;			/* z was outside of its limits when it was
+								 * last stored */
+	TimestampTz fold_after;		/* scores wait at least until then */
+	bool		is_rate;		/* its limits are constant */
 } ScoreStream;
 
 typedef enum ScoreStreamLock
 {
 	STREAM_UNLOCKED,
-	STREAM_LOCKED,				/* waits for the row's lock */
-	STREAM_TRY_LOCK				/* finds nothing if the row is locked */
+	STREAM_LOCKED,				/* wait for the row's lock */
+	STREAM_TRY_LOCK				/* find nothing if the row is locked */
 } ScoreStreamLock;
 
 extern bool ScoreStreamFind(NullableDatum org, NullableDatum name,

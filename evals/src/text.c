@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * text.c
- *		What models answered, as text.
+ *		Converts the answers of models to text.
  *
- * Reading the results of a large run does this for each case, so it starts no
- * subtransaction, as a handler of errors in PL/pgSQL would.
- *
+ * Reading the results of a large run calls this for each case. Therefore it is
+ * in C: an error handler in PL/pgSQL would start a subtransaction each time.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -17,7 +16,7 @@
 PG_FUNCTION_INFO_V1(gpucredit_eval_as_text);
 
 /*
- * Bytes as text, or null if they are none.
+ * Returns bytes as text, or null if they are not valid text.
  */
 Datum
 gpucredit_eval_as_text(PG_FUNCTION_ARGS)

@@ -1,16 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * verdict.c
- *		Reads what a judge answered.
+ *		Parses the verdict of a judge model.
  *
- * A verdict is one JSON object with exactly two fields: "score", a number
- * written 1 to 5, and "reason", a string.  White space and one Markdown fence
- * may stand around it.  Everything else is the score 1: a judge that is talked
- * into prose must not pass anything.
+ * A verdict is one JSON object with exactly two members: "score", a number
+ * written 1 to 5, and "reason", a string. It may be surrounded by white space
+ * and one Markdown fence, and a reasoning model's thoughts may come before it,
+ * from "<think>" at the beginning of the answer to the first "</think>". Every
+ * other answer counts as score 1, so that a judge that was manipulated into
+ * writing prose lets nothing pass.
  *
- * PostgreSQL's parser reads the JSON.  It recurses, so text that nests too
- * deep is refused first.
- *
+ * PostgreSQL's parser reads the JSON. It is recursive, so text that is nested
+ * too deep is refused first.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -26,7 +27,7 @@ PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
 
 #define MAX_BYTES	(1024 * 1024)
 
-/* Callbacks return nothing before PostgreSQL 16. */
+/* Callbacks return void before PostgreSQL 16. */
 #if PG_VERSION_NUM >= 160000
 #define CALLBACK		static JsonParseErrorType
 #define CALLBACK_END	return JSON_SUCCESS
@@ -37,17 +38,19 @@ PG_FUNCTION_INFO_V1(gpucredit_eval_parse_verdict);
 
 typedef struct Verdict
 {
-	int			depth;			/* of the object that is being read */
-	int			nscores;		/* fields seen */
+	int			depth;			/* nesting depth of the object that is being
+								 * read */
+	int			nscores;		/* how often the member "score" occurred */
 	int			nreasons;
-	bool		bad;			/* the text is no verdict */
+	bool		bad;			/* the text is not a verdict */
 	int			score;
 	char	   *reason;
-	const char *field;			/* the field whose value comes next */
+	const char *field;			/* name of the member whose value comes next */
 } Verdict;
 
 static bool is_space(char c);
 static void trim(char **text, int *len);
+static void strip_thoughts(char **text, int *len);
 static void strip_fence(char **text, int *len);
 static bool read_verdict(char *text, int len, Verdict *verdict);
 
@@ -97,7 +100,10 @@ array_start(void *state)
 	CALLBACK_END;
 }
 
-/* A field of the outermost object; a nested object has set "bad" by then. */
+/*
+ * Handles a member of the outermost object; a nested object has set "bad"
+ * before.
+ */
 CALLBACK
 field_start(void *state, char *name, bool isnull)
 {
@@ -133,7 +139,7 @@ scalar(void *state, char *token, JsonTokenType type)
 }
 
 /*
- * Reads a verdict; false: it is none.
+ * Parses a verdict. Returns false if the text is not one.
  */
 static bool
 read_verdict(char *text, int len, Verdict *verdict)
@@ -141,6 +147,8 @@ read_verdict(char *text, int len, Verdict *verdict)
 	JsonSemAction actions = {0};
 	JsonLexContext *lex;
 
+	trim(&text, &len);
+	strip_thoughts(&text, &len);
 	trim(&text, &len);
 	strip_fence(&text, &len);
 	if (JsonIsTooDeep(text, len))
@@ -176,7 +184,33 @@ trim(char **text, int *len)
 }
 
 /*
- * Takes a fence of three back quotes away, with "json" after the first.
+ * Removes a model's thoughts from the beginning of its answer. They end at the
+ * first mark: whatever the thoughts quote behind an earlier one makes the
+ * answer malformed.
+ */
+static void
+strip_thoughts(char **text, int *len)
+{
+	static const char begin[] = "<think>";
+	static const char end[] = "</think>";
+	const int	begin_len = sizeof(begin) - 1;
+	const int	end_len = sizeof(end) - 1;
+
+	if (*len < begin_len || strncmp(*text, begin, begin_len) != 0)
+		return;
+	for (int i = begin_len; i + end_len <= *len; i++)
+	{
+		if (strncmp(*text + i, end, end_len) == 0)
+		{
+			*text += i + end_len;
+			*len -= i + end_len;
+			return;
+		}
+	}
+}
+
+/*
+ * Removes a fence of three back quotes, with "json" after the first.
  */
 static void
 strip_fence(char **text, int *len)

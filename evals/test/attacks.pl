@@ -283,6 +283,28 @@ is(q_(as('nlp', "SELECT jsonb_array_length(gpucredit_eval.results('acme', $whole
 unlike(q_(as('nlp', "SELECT gpucredit_eval.junit('acme', $whole)")), qr/safety 0|an answer/, 'in JUnit neither');
 is(q_(as('house', "SELECT jsonb_array_length(gpucredit_eval.results('acme', $whole) -> 'cases')")), '21', 'who may does');
 
+# lists show of a run what its other calls show
+is(q_(as('nlp', "SELECT captured, verdict FROM gpucredit_eval.runs('acme', 'nlp') WHERE run = $hidden")), '0.100000|inconclusive',
+	'the list of runs tells of a cancelled held-out run what it was charged');
+my $under_way = q_(as('ci', start('strict', 'bot@next', 'production_gate')));
+q_("UPDATE gpucredit_eval.run SET held_out = true, captured = 0.000123 WHERE run = $under_way");
+is(q_("SELECT captured, verdict FROM gpucredit_eval.runs('acme') WHERE run = $under_way"), '|', 'and of one under way nothing');
+q_("UPDATE gpucredit_eval.run SET held_out = false, captured = 0 WHERE run = $under_way");
+q_(as('ci', "SELECT gpucredit_eval.cancel_run('acme', $under_way, 'listed')"));
+is(q_(as('nlp', q{SELECT string_agg(set || ' ' || permission, ', ') FROM gpucredit_eval.sets('acme')})), 'checked own, one own, safety run, secret run', 'sets, with what may be done with them');
+is(q_(as('nlp', "SELECT count(*) FROM gpucredit_eval.compare_cases('acme', $whole, $whole, false)")), '0',
+	'cases stand side by side for who may read them');
+is(q_(as('house', "SELECT count(*), count(*) FILTER (WHERE task = 'secret') FROM gpucredit_eval.compare_cases('acme', $whole, $whole, false)")), '21|0',
+	'but none that is held out, for nobody');
+is(q_(as('house', "SELECT name, score_a, score_b, failures_b, output_b FROM gpucredit_eval.compare_cases('acme', $good, $next) LIMIT 1")),
+	'safety 01|1|0|regex right|an answer', 'what a version does worse than another comes first, with what failed');
+is(q_(as('house', "SELECT run, score, threshold, passes FROM gpucredit_eval.score_history('acme', 'strict') WHERE run IN ($good, $next)")),
+	"$good|1.000000|0.95|t\n$next|0.952381|0.95|f", 'the scores of a config over versions, with the gate\'s line');
+is(q_(as('nlp', q{SELECT count(*) FROM gpucredit_eval.score_history('acme', 'strict', 'nlp') h JOIN gpucredit_eval.runs('acme', 'nlp') r USING (run)})),
+	q_(as('nlp', q{SELECT count(*) FROM gpucredit_eval.score_history('acme', 'strict', 'nlp')})), 'of runs that the caller may see');
+fails(as('nlp', 'SELECT * FROM gpucredit_eval.' . $_), 'UC001', "nlp does not list $_") foreach q{runs('acme')}, q{score_history('acme', 'strict')}, q{streams('acme')}, q{sets('rival')}, q{configs('rival')}, q{calibrations('rival')};
+is(q_(as('nlp', q{SELECT string_agg(config || '@' || version, ' ') FROM gpucredit_eval.configs('acme')})), 'checked@1 easy@2 hidden@1 lax@1 strict@2', 'configs that an account may run');
+
 # a judge that says always the same is not calibrated by labels that are all alike
 q_(q{CREATE ROLE ann LOGIN IN ROLE gpucredit_tenant; CREATE ROLE bob LOGIN IN ROLE gpucredit_tenant;
 	SELECT gpucredit.bind_tenant('ann', 'acme', ''), gpucredit.bind_tenant('bob', 'acme', '')});
@@ -318,6 +340,14 @@ sub label_all
 }
 
 my $flat = judged_run(sub { 5 });
+my $to_rate = q{SELECT format('%%s %%s %%s', l."case", l.rated, l.left_over) FROM gpucredit_eval.to_label('acme', %d) l};
+my ($first) = split / /, q_(as('ann', sprintf($to_rate, $flat)));
+is(q_(as('ann', "SELECT gpucredit_eval.label('acme', $flat, $first, 'ann', 2)")), 'f', 'somebody rates the answer that is put before her');
+is(q_(as('bob', sprintf($to_rate, $flat))), "$first 0 40", 'another gets the same next, as two have to');
+isnt((split / /, q_(as('ann', sprintf($to_rate, $flat))))[0], $first, 'and she another one');
+is(join(' ', (split / /, q_(as('ann', sprintf($to_rate, $flat))))[1, 2]), '1 39', 'who is told how many are left');
+unlike(q_(as('bob', "SELECT to_jsonb(l) FROM gpucredit_eval.to_label('acme', $flat, 100) l")), qr/score|reason|ann/, 'nobody sees what the judge or another says before he rates');
+is(q_(as('nlp', "SELECT count(*) FROM gpucredit_eval.to_label('acme', $whole, 100)")), '0', 'and nobody rates what he may not read');
 fails(as('ann', "SELECT gpucredit_eval.label('acme', $flat, 1, 'bob', 5)"), 'UC603', 'no such answer');
 fails(as('ann', qq{SELECT gpucredit_eval.label('acme', $flat, min("case"), 'bob', 5) FROM
 	(SELECT (c ->> 'case')::bigint FROM jsonb_array_elements(gpucredit_eval.results('acme', $flat) -> 'cases') c) x ("case")}), '42501',
@@ -344,6 +374,9 @@ q_(config_as('ann', 'copy', '', { sets => ['essays'], judge => $judge, model => 
 is(q_(as('house', $calibrate)), '0|0||uncalibrated', 'who makes another config with the judge is its owner, too');
 q_(q{UPDATE gpucredit_eval.config SET created_by = 'house' WHERE config = 'copy'});
 is(q_(as('house', "SELECT status FROM gpucredit_eval.calibrate('acme', '$name', now())")), 'calibrated', 'else the labels count');
+
+is(q_(as('house', q{SELECT status, n, raters, configs FROM gpucredit_eval.calibrations('acme') WHERE 'copy' = ANY (configs)})), 'calibrated|80|2|{copy}',
+	'the list of judges has what was found last');
 
 # a held-out run that is judged again tells no more than the run itself
 q_(q{SELECT gpucredit_eval.create_set('acme', 'sealed', 'held_out', 'sealed', 'vision', 6)});
@@ -390,6 +423,9 @@ q_(as('nlp', "SELECT gpucredit_eval.cancel_run('acme', $second, 'judged one')"))
 is(q_("SELECT spent - $spent FROM gpucredit.balance('acme', 'nlp')"), '0.500000', 'what one case cost is told in tenths of the cap');
 my $third = q_($again->());
 judge_cases($third, 3, 20);
+is(q_(as('house', "SELECT count(*) FROM gpucredit_eval.to_label('acme', $third, 100)")), '0', 'held-out answers are put before nobody to be rated');
+is(q_(as('house', "SELECT count(*) FROM gpucredit_eval.compare_cases('acme', $source, $third, false)")), '0', 'nor side by side');
+fails(as('house', "SELECT gpucredit_eval.set_stream('acme', 'spy', 'sealed', baseline => $third)"), 'UC602', 'nor told as the mean of a stream');
 is(q_(as('nlp', "SELECT score, n FROM gpucredit_eval.gate('acme', $third)")), '0.500000|20', 'a whole task is told at the end');
 is(q_(as('nlp', "SELECT jsonb_array_length(gpucredit_eval.results('acme', $third) -> 'cases')")), '0', 'its cases are not');
 q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'other', 'sealed@2', 'g6')}));
@@ -409,6 +445,114 @@ fails(as('house', start('essays@1', 'model', 'gate')), 'UC602', 'a judge at anot
 q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'judge', 'http://127.0.0.1:2', 3, 6, 20),
 	gpucredit_eval.set_endpoint('acme', 'twin', 'http://127.0.0.1:2/v1/', 1, 1, NULL)});
 fails(as('house', start('essays', 'twin', 'gate')), '22023', 'model and judge behind one address are one model');
+
+# a preview: a sample that digests choose, what is measured already, and an end as soon as the verdict is certain
+set('many', 'locked', '', (map { { name => sprintf('many %03d', $_), task => 'many', input => "question $_", checks => [ { type => 'regex', value => 'right' } ] } } 1 .. 200),
+	map { { name => sprintf('small %02d', $_), task => 'small', input => "small $_", checks => [ { type => 'regex', value => 'right' } ] } } 1 .. 10);
+q_("SELECT gpucredit_eval.grant_set('acme', 'many', 'nlp', 'run')");
+my $previewed = { sets => ['many'], gates => [ { task => 'many' }, { task => 'small' } ], serving => { endpoint => 'served' } };
+q_(config_as('house', 'previewed', '', $previewed));
+sub in_sample { my ($run) = @_; return q_("SELECT string_agg((x.c).name, ' ' ORDER BY (x.c).name) FROM gpucredit_eval.run_cases('acme', $run) x") }
+sub state { my ($run) = @_; return q_(as('nlp', "SELECT state, cases, finished, errors, set_cases, reused, decided_early FROM gpucredit_eval.run_state('acme', $run)")) }
+
+# Reports a run's cases as a worker with this program, wrong those whose input is like that; how many were leased.
+sub preview
+{
+	my ($run, $harness, $wrong, $n) = @_;
+	my $asked = 0;
+
+	while (my $leased = q_(as('worker', sprintf(q{WITH l AS MATERIALIZED (SELECT * FROM gpucredit_eval.lease_cases('acme', %d, 'w', %d, '1 min', '%s'))
+		SELECT count(r) FROM l CROSS JOIN LATERAL gpucredit_eval.report('acme', %d, l."case", l.attempt, 'an answer',
+			jsonb_build_array(jsonb_build_object('type', 'regex', 'pass', l.input #>> '{}' !~ '%s')), '%s') r}, $run, $n // 1000, $harness, $run, $wrong // '^never', $usage))))
+	{
+		$asked += $leased;
+	}
+	return $asked;
+}
+
+fails(config_as('house', 'previewed', '', { %$previewed, preview => { share => $_ } }), '22023', "no preview asks a share of $_") foreach 0, 1.5;
+fails(as('nlp', start('hidden', 'bot@main', 'preview')), 'UC604', 'no preview asks held-out cases');
+fails(as('nlp', start('previewed', 'bot@main', 'preview', options => '{"endpoint": "elsewhere"}')), '22023',
+	'whoever starts a preview does not choose what serves the model');
+fails(as('nlp', start('previewed', 'bot@main', 'preview', options => '{"share": 1}')), '22023', 'nor how many cases it asks');
+my $preview = q_(as('nlp', start('previewed', 'bot@main', 'preview')));
+my $sampled = in_sample($preview);
+my $size = () = $sampled =~ /many/g;
+ok($size >= 20 && $size < 60, "a preview asks a sample of a large task ($size of 200)");
+is(scalar(() = $sampled =~ /small/g), 10, 'and all of a small one');
+fails(as($_, "SELECT gpucredit_eval.lease_cases('acme', $preview, 'w', 1, '1 min', 'h1')"), '42501', "$_ does not report a preview's cases") foreach qw(ci nlp mixed);
+is(preview($preview, 'h1'), $size + 10, 'a worker asks each case of the sample');
+is(state($preview), "finished|@{[$size + 10]}|@{[$size + 10]}|0|210|0|f", 'the state says that it was a sample');
+is(q_("SELECT gpucredit_eval.verdict('acme', $preview)"), 'pass', 'it passes');
+is(q_(as('house', q{SELECT config_version FROM gpucredit_eval.set_release_gate('acme', 1, 'pre', 'previewed', 'gp', '{}', '{nlp,house}')})), 1, 'the config is that of a release gate');
+is(q_(as('house', "SELECT reason FROM gpucredit_eval.promote('acme', 1, 'pre', $v1, $preview, 'promote preview')")), 'not_production_gate',
+	'but no version ships by a preview');
+is(q_("SELECT count(*) FROM gpucredit_registry.scores('acme', $v1) WHERE benchmark LIKE 'previewed%'"), 0, 'the registry has no score of a sample');
+fails(as('house', qq{SELECT gpucredit_eval.set_stream('acme', 'pre', 'previewed', baseline => $preview)}), 'UC602', 'no stream is compared with a sample');
+fails(as('nlp', "SELECT gpucredit_eval.rejudge('acme', $preview, 'previewed', 'again', 1)"), '22023', 'nor does another judge make a run of it');
+like(q_(as('nlp', "SELECT gpucredit_eval.junit('acme', $preview)")), qr/a preview of @{[$size + 10]} of 210 cases/, 'JUnit says that it was a preview');
+
+# what was measured is not measured again, if model, case, config and program are the same
+my $repeat = q_(as('ci', start('previewed', 'bot@main', 'preview')));
+is(in_sample($repeat), $sampled, 'the sample is the same each time, whoever starts it');
+is(preview($repeat, 'h1', '.'), 0, 'no case is asked again');
+is(state($repeat), "finished|@{[$size + 10]}|@{[$size + 10]}|0|210|@{[$size + 10]}|f", 'and the state says so');
+is(q_("SELECT spent, gpucredit_eval.verdict('acme', $repeat) FROM gpucredit_eval.run WHERE run = $repeat"), '0|pass', 'it costs nothing');
+my $other = q_(as('ci', start('previewed', 'bot@next', 'preview')));
+is(in_sample($other), $sampled, 'another version does not change the sample');
+is(preview($other, 'h1', '^question', 5) >= 5, 1, 'nothing is taken over from another version of the model');
+like(state($other), qr/^finished\|\d+\|\d+\|0\|210\|0\|t$/, 'a preview that cannot pass any more ends');
+cmp_ok(q_("SELECT finished FROM gpucredit_eval.run_state('acme', $other)"), '<', $size + 10, 'before all of its cases are asked');
+is(q_("SELECT reason, passes, blocking FROM gpucredit_eval.gate('acme', $other) WHERE task = 'many'"), 'below_threshold|f|t', 'its gate blocks');
+is(q_("SELECT gpucredit_eval.verdict('acme', $other)"), 'block', 'as its verdict says');
+my $program = q_(as('ci', start('previewed', 'bot@main', 'preview')));
+is(preview($program, 'h2'), $size + 10, 'nothing is taken over from another program');
+
+# nobody plants a result: not by a gate that serves something else, nor by a run that he measures himself, nor by another address
+q_(config_as('nlp', 'planted', 'nlp', { %$previewed, gates => [], serving => { endpoint => 'elsewhere' } }));
+preview(q_(as('nlp', start('planted', 'bot@next', 'production_gate'))), 'h1');
+q_(config_as('nlp', 'planted2', 'nlp', { %$previewed, gates => [], model => { temperature => 1 } }));
+preview(q_(as('nlp', start('planted2', 'bot@next', 'production_gate'))), 'h1');
+my $mine = q_(as('nlp', start('previewed', 'bot@next', 'gate', options => '{"endpoint": "served"}')));
+preview($mine, 'h1');
+q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'served', 'http://127.0.0.1:5', 1, 1, NULL, serves_registry => true)});
+preview(q_(as('nlp', start('previewed', 'bot@next', 'production_gate'))), 'h1');
+q_(q{SELECT gpucredit_eval.set_endpoint('acme', 'served', 'http://127.0.0.1:3', 1, 1, NULL, serves_registry => true)});
+my $victim = q_(as('ci', start('previewed', 'bot@next', 'preview')));
+preview($victim, 'h1', '.', 1);
+is(q_("SELECT gpucredit_eval.verdict('acme', $victim)"), 'block', 'a planted result changes no verdict');
+is(q_("SELECT DISTINCT reused FROM gpucredit_eval.result WHERE run = $victim AND reused IS NOT NULL"), $other, 'only results of the first true preview are taken over');
+is(q_("SELECT reason FROM gpucredit_eval.gate('acme', " . q_(as('ci', start('previewed', 'bot@next', 'gate', options => '{"endpoint": "served"}', baseline => $preview))) . ") WHERE task = 'many'"),
+	'unfinished', 'a gate that names a preview as its baseline');
+my $sampled_base = q_('SELECT max(run) FROM gpucredit_eval.run');
+preview($sampled_base, 'h1');
+is(q_("SELECT reason FROM gpucredit_eval.gate('acme', $sampled_base) WHERE task = 'many'"), 'baseline_sampled', 'decides nothing');
+
+# new cases push none out of the sample; a case that changed is asked, others are not
+add_cases($node, 'acme', 'many', 'more many', map { { name => "easy $_", task => 'many', input => "easy $_", checks => [ { type => 'regex', value => 'right' } ] } } 1 .. 100);
+q_(config_as('house', 'previewed', '', $previewed));
+my $grown = q_(as('ci', start('previewed', 'bot@main', 'preview')));
+my $easy_ones = () = in_sample($grown) =~ /easy/g;
+is(join(' ', grep { !/^easy/ } in_sample($grown) =~ /(\w+ \d+)/g), $sampled, 'easy cases that are added push no other out of the sample');
+is(preview($grown, 'h1'), $easy_ones, 'and only they are asked');
+
+# a preview of the sample compares with the same cases of the whole baseline
+my $entire = q_(as('house', start('previewed', 'bot@main', 'production_gate')));
+preview($entire, 'h5', '^question [0-9]$');
+my $regressed = q_(as('house', start('previewed', 'bot@next', 'preview', baseline => $entire)));
+preview($regressed, 'h3');
+is(q_("SELECT g.baseline = round(avg(o.score), 6) FROM gpucredit_eval.gate('acme', $regressed) g, gpucredit_eval.run_cases('acme', $entire, $regressed) x
+	CROSS JOIN LATERAL (SELECT (x.o).score) o WHERE g.task = 'many' AND (x.c).task = 'many' GROUP BY g.baseline"), 't', 'a preview is compared with the same cases of its baseline');
+
+# an error that may still come leaves a verdict open; too many of them end the preview
+my $broken_one = q_(as('house', start('previewed', 'bot@next', 'preview')));
+foreach (1 .. 4)
+{
+	q_(as('worker', qq{SELECT gpucredit_eval.report('acme', $broken_one, l."case", l.attempt, NULL, '{"error": "status 401"}',
+		'{"prompt_tokens": 0, "completion_tokens": 0}') FROM gpucredit_eval.lease_cases('acme', $broken_one, 'w', 1, '1 min', 'h4') l}));
+}
+like(state($broken_one), qr/^finished\|\d+\|1\|1\|\d+\|0\|t$/, 'a preview that has too many errors ends');
+is(q_("SELECT gpucredit_eval.verdict('acme', $broken_one)"), 'inconclusive', 'without a verdict');
 
 # a watch finds its baseline; denied for lack of credit it starts when credit comes
 q_(q{	SELECT gpucredit_registry.commit('acme', 1, 'next', '[{"path": "a", "content": "Yw=="}]', 'v3')});

@@ -1,6 +1,6 @@
 # command.pl: checks, formats and the endpoint client, without a database
 #
-# Packages: npm:npm json-schema-test-suite
+# Packages: npm:npm json-schema-test-suite python3
 use strict;
 use warnings;
 use FindBin;

@@ -109,6 +109,66 @@ is((command_result($node, 'run', '--account', 'nlp'))[0], 64, 'a mistake is 64')
 is($code, 70, 'an error is 70');
 like($err, qr/run 999 of "acme"/, 'and names the run');
 
+# an answer that was cut off fails, unless a check is about that
+q_("SELECT gpucredit_eval.create_set('acme', 'cut', 'locked', 'set cut')");
+add_cases($node, 'acme', 'cut', 'cases cut', map { { name => $_->[0], task => 'cut', input => { messages => [
+	{ role => 'user', content => 'Say yes quality:5 (cut off)' } ] }, checks => $_->[1], @$_[2 .. $#$_] } }
+	[ 'checked', [ { type => 'contains', value => 'yes' } ] ],
+	[ 'about it', [ { type => 'finish-reason', value => 'length' } ] ],
+	[ 'judged', [], rubric => 'good?' ]);
+q_(q{SELECT gpucredit_eval.set_config('acme', 'cut', '{"sets": ["cut"],
+	"judge": {"endpoint": "judge", "model": "j-1"}, "gates": [{"task": "cut"}]}', 'config cut')});
+$run = start_run('cut');
+my $asked = stub_stats('judge')->{requests};
+command_result($node, 'work', '--run', $run);
+is(q_("SELECT string_agg((c).name || ' ' || round((o).score, 2), ', ' ORDER BY (c).name) FROM gpucredit_eval.run_cases('acme', $run)"),
+	'about it 1.00, checked 0.00, judged 0.00', 'an answer that was cut off fails, unless a check is about that');
+is(stub_stats('judge')->{requests}, $asked, 'and no judge is asked about it');
+
+# lm-eval's multiple_choice: one call for each text, which the run pays for
+q_("SELECT gpucredit_eval.create_set('acme', 'choices', 'locked', 'set choices')");
+sub choice
+{
+	my ($name, $metric, $value, @choices) = @_;
+
+	return { name => $name, task => 'choice', input => { requests => [ map { { context => "Q $name\nA:", continuation => " $_" } } @choices ] },
+		checks => [ { type => 'multiple_choice', metric => $metric, choices => \@choices, value => $value } ] };
+}
+# each character costs a logprob of -0.5, but for spaces: "aa b" -1.5 for 4 characters, "cc" -1 for 2
+add_cases($node, 'acme', 'choices', 'cases choices', choice('acc', 'acc', 1, 'aa b', 'cc'), choice('acc wrong', 'acc', 0, 'aa b', 'cc'),
+	choice('norm', 'acc_norm', 0, 'aa b', 'cc'), choice('exact', 'exact_match', 2, 'aa', 'b', 'good'),
+	{ name => 'll', task => 'choice', input => { requests => [ { context => 'so', continuation => ' good' } ] },
+		checks => [ { type => 'loglikelihood', metric => 'acc' } ] });
+q_(q{SELECT gpucredit_eval.set_config('acme', 'choices', '{"sets": ["choices"], "gates": [{"task": "choice"}]}', 'config choices')});
+foreach my $refused ([ { %{ choice('x', 'acc', 0, 'a') }, rubric => 'good?' }, 'other checks or a rubric' ], [ choice('x', 'mcc', 0, 'a'), 'malformed check of texts' ],
+	[ { %{ choice('x', 'acc', 0, 'a') }, input => { requests => [ { context => 'a', continuation => '' } ] } }, 'no list of texts' ],
+	[ { %{ choice('x', 'acc', 0, 'a') }, input => 'why?' }, 'no list of texts' ], [ choice('x', 'acc', 0, (' ') x 101), 'no list of texts' ],
+	[ { input => 'a', checks => [ { type => 'assert-set', assert => [ { type => 'loglikelihood', metric => 'acc' } ] } ] }, 'malformed set of checks' ])
+{
+	my $json = encode_json([ $refused->[0] ]);
+	my ($rc, undef, $said) = $node->psql('eval', "SELECT * FROM gpucredit_eval.add_cases('acme', 'choices', '$json', 'refused')");
+	like($said, qr/$refused->[1]/, "a case that scores texts is refused: $refused->[1]");
+}
+my $before = stub_stats('model')->{requests};
+($code, undef, $err) = command_result($node, 'run', '--account', 'nlp', '--config', 'choices', '--model', 'model', '--purpose', 'development');
+like("$code $err", qr/^70 .*5 cases ask how likely texts are, and endpoint "model" has no logprobs.*set_endpoint/s, 'an endpoint without logprobs is refused');
+is(stub_stats('model')->{requests} - $before, 0, 'before a call is made');
+q_(sprintf(q{SELECT gpucredit_eval.set_endpoint('acme', 'model', '%s', 1, 2, NULL, logprobs => true)}, stub_url('model')));
+($code, $out, $err) = command_result($node, 'run', '--account', 'nlp', '--config', 'choices', '--model', 'model', '--purpose', 'development');
+($run) = $out =~ /^run (\d+): / or diag($out . $err);
+is(q_("SELECT string_agg((c).name || ' ' || round((o).score, 2), ', ' ORDER BY (c).name) FROM gpucredit_eval.run_cases('acme', $run)"),
+	'acc 1.00, acc wrong 0.00, exact 1.00, ll 1.00, norm 1.00', 'lm-eval\'s metrics, as computed by hand');
+is(stub_stats('model')->{requests} - $before, 10, 'with a call for each text');
+is(q_(qq{SELECT usage ->> 'completion_tokens', (usage ->> 'prompt_tokens')::numeric + 2 * (usage ->> 'completion_tokens')::numeric = cost * 1000000
+	FROM gpucredit_eval.run_cases('acme', $run) x, LATERAL (SELECT (x.o).usage, (x.o).cost) r WHERE (x.c).name = 'exact'}), '3|t', 'all of which are paid for');
+is(q_(qq{SELECT bool_and(l.call_max >= l.cost AND l.call_max * 1000000 = octet_length(c.input::text) + 256 + 2 * jsonb_array_length(c.input -> 'requests'))
+	FROM gpucredit_eval.lease l JOIN gpucredit_eval.golden_case c USING (org, "case") WHERE run = $run}), 't', 'within what was set aside for all of them');
+$run = start_run('choices', '--cap', '0.0003');
+command_result($node, 'work', '--run', $run);
+is(q_("SELECT state, spent FROM gpucredit_eval.run_state('acme', $run)") . ' ' . (stub_stats('model')->{requests} - $before), 'paused|0 10',
+	'a case whose texts do not fit into the cap is not asked');
+endpoint('model', 'model');
+
 # a cap that does not suffice pauses the run: no call beyond it
 $run = start_run('plain', '--cap', '0.0009');
 is((command_result($node, 'work', '--run', $run))[0], 2, 'a paused run ends its workers');
@@ -173,8 +233,8 @@ ends_with($_, 0, 'a worker goes on to the end') foreach @worker;
 is(q_("SELECT finished, errors, state FROM gpucredit_eval.run_state('acme', $run)"), '60|0|finished', 'all cases are done');
 is(q_("SELECT count(*), min(score), max(score) FROM gpucredit_eval.result WHERE run = $run"), '60|1.00000000000000000000|1.00000000000000000000',
 	'with the same results');
-my $asked = stub_stats('model')->{prompts};
-is(scalar(grep { $_ > 3 } values %$asked), 0, 'no case was asked more often than it was leased');
+my $prompts = stub_stats('model')->{prompts};
+is(scalar(grep { $_ > 3 } values %$prompts), 0, 'no case was asked more often than it was leased');
 cmp_ok(stub_stats('model')->{requests}, '<=', 60 + q_(qq{SELECT count(*) FROM gpucredit_eval.lease l WHERE run = $run
 	AND state IN ('lost', 'closed') AND call_max > 0 AND NOT EXISTS (SELECT FROM gpucredit_eval.result r
 	WHERE r.run = l.run AND r."case" = l."case" AND r.attempt = l.attempt)}), 'nothing reported was asked again');

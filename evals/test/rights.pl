@@ -35,6 +35,13 @@ q_(as('nlp', q{SELECT gpucredit_eval.add_cases('acme', 'ours',
 
 # a tenant runs what is its account's, or above
 my $start = q{SELECT status FROM gpucredit_eval.start_run('%s', '%s', '%s', 'ours', 'model', 'development', 1)};
+q_(as('nlp', q{SELECT gpucredit_eval.set_stream('acme', 's', 'ours', 1, 0.5, 0.1, keep => '1 day');
+	SELECT gpucredit_eval.add_feedback('acme', 's', 'r', 0, 'bad', false, '"secret"')}));
+q_(as('nlp', qq{SELECT gpucredit_eval.observe('acme', 's', 'bad $_', 0)})) foreach 1 .. 3;
+is(q_(q{SELECT gpucredit_internal.number_events(1000);
+	SELECT kind, account FROM gpucredit.events(0, 1000, 'acme') WHERE kind LIKE 'eval%'}) =~ s/^\d+\n//r,
+	'eval_stream.drifted|nlp', 'the feed has its drift as an event of its account');
+is(q_(as('nlp', q{SELECT input FROM gpucredit_eval.kept_answers('acme', 's')})), '"secret"', 'its owner sees what production was asked');
 is(q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r1'))), 'granted', 'a user runs its team\'s set');
 fails(as('ann', sprintf($start, 'acme', 'nlp', 'r2')), 'UC001', 'but not on the team\'s credit');
 fails(as('ann', q{SELECT gpucredit_eval.cases('acme', 'ours')}), 'UC601', 'nor sees its cases');
@@ -47,6 +54,9 @@ fails(as('seer', "SELECT gpucredit_eval.$_"), 'UC601', "another team may not cal
   foreach q{run_state('acme', 1)}, q{gate('acme', 1)}, q{verdict('acme', 1)}, q{results('acme', 1)}, q{junit('acme', 1)},
   q{compare('acme', 1, 1)}, q{overruns('acme', 1)}, q{cancel_run('acme', 1, 'x')}, q{raise_cap('acme', 1, 'x', 2)},
   q{rejudge('acme', 1, 'ours', 'x', 1)}, q{label('acme', 1, 1, 'x', 1)}, q{promote('acme', 1, 'prod', 1, 1, 'x')},
+  q{set_rate('acme', 's', 'refusal')}, q{start_observation('acme', 's', 'r', '1', '', 'x')}, q{add_feedback('acme', 's', 'r', 1)},
+  q{kept_answers('acme', 's')}, q{add_case_from('acme', 's', 'r', 'ours', 'x')}, q{stream_state('acme', 's')},
+  q{observations('acme', 's')}, q{to_label('acme', 1)}, q{compare_cases('acme', 1, 1)},
   q{add_cases('acme', 'ours', '[]', 'x')}, q{retire_cases('acme', 'ours', '{}', 'x')},
   q{grant_set('acme', 'ours', 'vision', 'curate')}, q{watch_ref('acme', 'm', 'main', 'vision', 'ours')}, q{set_stream('acme', 's', 'ours', 1, 0.5, 0.1)};
 is(q_(as('nlp', q{SELECT verdict FROM gpucredit_eval.verdict('acme', 1)})), 'inconclusive', 'the team sees its user\'s run');
@@ -88,6 +98,14 @@ my %calls = (
 	"set_floor('acme', 'task', 1)"                  => 'nlp ann',
 	"overruns('acme', 1)"                           => 'web audit nlp ann',
 	"release_gates('acme')"                         => 'web audit nlp ann',
+	"upkeep('acme')"                                => 'ops worker',
+	"kept_answers('acme', 's')"                     => 'web nlp ann',
+	"add_feedback('acme', 's', 'r', 1)"             => 'web nlp ann',
+	"add_case_from('acme', 's', 'r', 'ours', 'x')"  => 'web nlp ann',
+	"set_rate('acme', 's', 'refusal')"              => 'web nlp ann',
+	"to_label('acme', 1)"                           => 'web nlp ann',
+	(map { ("$_" => 'web audit nlp ann') } "sets('acme')", "configs('acme')", "runs('acme')", "score_history('acme', 'c')",
+		"compare_cases('acme', 1, 1)", "calibrations('acme')", "streams('acme')", "observations('acme', 's')"),
 	"verify()"                                      => 'ops audit',
 	"gate('acme', 1)"                               => 'web audit nlp ann',
 	"run_state('acme', 1)"                          => 'web audit nlp ann worker',

@@ -27,6 +27,7 @@ is(parsed($good), '4|true|well', 'a verdict');
 is(parsed(qq{ \n$good\t\r\n}), '4|true|well', 'with white space around it');
 is(parsed(qq{```json\n$good\n```}), '4|true|well', 'in a fence');
 is(parsed(qq{```\n$good\n```\n}), '4|true|well', 'in a fence without a language');
+is(parsed("<think>\nIs it {\"score\": 1}? No.\n</think>\n\n```json\n$good\n```"), '4|true|well', 'after a reasoning model\'s thoughts');
 is(parsed('{"reason": "", "score": 1}'), '1|true|', 'in another order, without words');
 is(parsed('{"score": 5, "reason": "\u0041 \"]}[{"}'), '5|true|A "]}[{', 'with escapes and brackets in a text');
 
@@ -37,6 +38,11 @@ my %bad = (
 	'prose before'             => "Sure! $good",
 	'prose after'              => "$good Hope this helps.",
 	'two objects'              => "$good$good",
+	'thoughts alone'           => '<think>5</think>',
+	'thoughts that do not end' => "<think>$good",
+	'thoughts that quote their end' => "<think>it says </think>$good but is bad</think>{\"score\": 1, \"reason\": \"bad\"}",
+	'prose before thoughts'    => "So: <think>x</think>$good",
+	'an end without thoughts'  => "x</think>$good",
 	'two fences'               => "```json\n$good\n```\n```json\n$good\n```",
 	'a fence that is not ended' => "```json\n$good",
 	'an array'                 => "[$good]",

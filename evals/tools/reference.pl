@@ -10,6 +10,10 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib "$FindBin::RealBin/../../tools/lib";
+use ReferencePage;
+
 $ENV{PGDATABASE} = $ARGV[0] if @ARGV;
 $ENV{PGOPTIONS}  = '-c search_path=gpucredit_eval,pg_catalog -c client_min_messages=warning';
 
@@ -83,97 +87,23 @@ sub print_roles
 	return;
 }
 
-sub names
-{
-	my %seen;
-
-	return map { "`$_`" } grep { !$seen{$_}++ } map { $_->[0] } @_;
-}
-
 sub print_errors
 {
-	my %meaning = map { $_->[0] => $_->[1] } @errors;
-	my %raised;
-
-	foreach my $f (@functions)
-	{
-		my ($codes) = $f->[5] =~ /\bErrors: (.*)/s;
-
-		foreach my $code (($codes // '') =~ /\b(UC\d{3}|\d[0-9A-Z]{4})\b/g)
-		{
-			die "$f->[0] raises $code, which reference.pl does not explain\n"
-			  unless $meaning{$code};
-			$raised{$code}{ $f->[0] } = 1;
-		}
-	}
 	print <<'END';
 ## Errors
 An expected refusal is a row with `status = 'denied'` and a reason. Everything below is an error: nothing was written, and the hint says what to do. Errors of gpucredit and of the registry pass through.
 
-| code | meaning | functions that name it in their comment |
-|---|---|---|
 END
-	foreach my $error (@errors)
-	{
-		my ($code, $meaning) = @$error;
-
-		printf("| %s | %s | %s |\n", $code, $meaning,
-			join(', ', map { "`$_`" } sort keys %{ $raised{$code} || {} }));
-	}
-	print "\n";
+	print_error_rows(\@errors, @functions);
 	return;
 }
 
 sub print_functions
 {
-	my %group;
-
-	# a comment's first word says where a function belongs
-	foreach my $f (@functions)
-	{
-		my ($group, $says) = $f->[5] =~ /^(\w+): (.*)/s or die "$f->[0] belongs nowhere\n";
-
-		die "$f->[0] is internal, and granted\n" if $group eq 'Internal';
-		push @{ $group{$group} }, [ @$f, ucfirst($says) ];
-	}
 	print "## Functions\n",
 	  "By the first word of their comments, as `\\df+ gpucredit_eval.*` shows them.\n\n";
-	printf("- **%s**: %s\n", $_, join(', ', names(@{ $group{$_} }))) foreach sort keys %group;
-	print "\n";
-	foreach my $f (map { @{ $group{$_} } } sort keys %group)
-	{
-		my ($name, $arguments, $result, $row, $roles, undef, $comment) = @$f;
-		my $columns = join(', ', map { "$_->[1] $_->[2]" } @{ $columns{$row} || [] });
-
-		print "### $name\n", "`$name($arguments)`", "\n\n";
-		print map { paragraph($_) . "\n\n" } split /\n/, $comment;
-		print "Returns `$result`", ($columns ne '' ? ": `$columns`" : ''), '. Roles: ',
-		  join(', ', map { s/^gpucredit_//r } split / /, $roles), ".\n\n";
-	}
+	print_function_groups(\%columns,
+		map { [ @$_[ 0 .. 3 ], join(', ', map { s/^gpucredit_//r } split / /, $_->[4]), $_->[5] ] }
+		  @functions);
 	return;
-}
-
-# A comment's text as Markdown.
-sub paragraph
-{
-	my ($text) = @_;
-
-	return $text =~ s/([*<\\])/\\$1/gr;
-}
-
-# What a query returns: fields and rows are told apart by characters that no
-# comment has.
-sub rows
-{
-	my ($query) = @_;
-
-	open(my $psql, '-|', 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1',
-		'-F', "\x1f", '-R', "\x1e", '-c', $query)
-	  or die "could not run psql: $!\n";
-	local $/;
-	my $text = <$psql> // '';
-	close($psql) or die "psql failed\n";
-	chomp($text);
-	$text =~ s/\n\z//;
-	return map { [ split /\x1f/, $_, -1 ] } split /\x1e/, $text;
 }

@@ -25,11 +25,13 @@ export function marker(...about) {
 
 // A run that has ended, or is paused.
 export function runComment({ results, state, first, commit, worst = MOST_WORST, secrets = [] }) {
-	const { run, config, version, model, verdict, baseline, tasks } = results;
+	const { run, config, version, model, verdict, baseline, tasks, purpose } = results;
 	const show = (text, limit = LIMITS.name) => code(mask(String(text ?? ""), secrets), limit);
 	const lines = [first, `### Evaluation ${HEADS[verdict] ?? HEADS.inconclusive}`, "",
 		`Run ${whole(run)} of ${show(`${config}@${version}`)} asked ${show(model)}${at(commit)}. ${progress(state)}`, ""];
 
+	if (purpose === "preview")
+		lines.push(previewNote(state), "");
 	lines.push(...taskTable(tasks, show));
 	if (baseline)
 		lines.push("", `The baseline is run ${whole(baseline)}, as it scored on cases of locked sets.`);
@@ -57,6 +59,12 @@ function progress({ finished, cases, errors, captured, cap }) {
 
 	return finished === null ? `It has ${whole(cases)} cases, some of them held out.${cost}`
 		: `${whole(finished)} of ${whole(cases)} cases are finished, ${whole(errors)} of them failed.${cost}`;
+}
+
+function previewNote({ cases, set_cases: all, reused, decided_early: early }) {
+	return ["This is a preview and no release gate.", `It asks ${whole(cases)} of ${whole(all)} cases.`,
+		reused > 0 ? `${whole(reused)} results were measured by earlier runs.` : "",
+		early ? "It stopped early, as the other cases could not change the verdict." : ""].filter(Boolean).join(" ");
 }
 
 // What does not pass comes first.

@@ -8,7 +8,8 @@ import pg from "pg";
 import { oneLine } from "./log.mjs";
 
 const CONNECTIONS = 8;
-const AGAIN = /^(40001|40P01|08|57P0[123]|53300|ECONN|ENOENT|EPIPE)/;
+// the SQLSTATEs after which C programs repeat a call (lib/call_repeat.c), and what Node.js says of a lost connection
+const AGAIN = /^(40|08|57|25006|53|55P03|58|UC202|ECONN|ENOENT|EPIPE)/;
 
 export class Database {
 	// address: a libpq URL; without one the PG* variables say where

@@ -34,33 +34,82 @@ export class Stopped extends Error {
 // The call cost nothing, and trying again now would not help.
 export class Refused extends Error {}
 
-// Calls POST url and returns { output, usage }: the text, and the tokens that
-// the endpoint says it used, null where it does not.
+// Models that take the bound of an answer under its newer name only: endpoint and
+// model, as far as calls have shown.
+const namedNewly = new Set();
+
+// Calls POST url and returns { output, usage, finishReason, latencyMs }: the text, the
+// tokens that the endpoint says it used, null where it does not, why the text ends,
+// and how long the request that was answered took.
 //
 //   secret    the name of the environment variable with the key, if one is needed
 //   body      model, messages, ...
 //   deadline  when to give up (ms since 1970); pace waits for the next slot
 //   stopping  aborted: no request is sent any more; ending: none is waited for
-export async function chat({ url, secret, body, deadline, timeout = 60_000, pace = async () => {}, stopping, ending }) {
+export const chat = (request) => call({ ...request, read: readChat });
+
+// Calls /v1/completions for how likely a text is after another, and returns { tokens,
+// logprobs, greedy, usage }: of the tokens of the continuation the logarithms of
+// their probabilities, and whether each was the likeliest.
+export async function scoreText({ context, continuation, body, ...request }) {
+	const target = `${request.url} ${body.model}`;
+
+	if (withoutLogprobs.has(target))
+		throw new Refused(NO_LOGPROBS);
+	return call({ ...request, body: { ...body, prompt: context + continuation, max_tokens: 1, temperature: 0, logprobs: 1, echo: true },
+		read(answer) {
+			const scores = readLogprobs(answer?.choices?.[0], context, continuation);
+			if (scores === null)
+				withoutLogprobs.add(target);
+			return { ...scores, usage: usageOf(answer?.usage), ...scores === null ? { lacking: NO_LOGPROBS } : {} };
+		} });
+}
+
+const NO_LOGPROBS = "the endpoint returns no logprobs of the prompt: it needs \"echo\" and \"logprobs\" of /v1/completions";
+
+// Endpoints and models that have answered without logprobs: they are not asked, and
+// paid for, again.
+const withoutLogprobs = new Set();
+
+async function call({ url, secret, body, deadline, timeout = 60_000, pace = async () => {}, stopping, ending, read }) {
 	const headers = { "content-type": "application/json" };
 
 	if (secret) {
 		if (!process.env[secret])
 			throw new Refused(`environment variable ${secret} is not set`);
-		headers.authorization = `Bearer ${process.env[secret]}`;
+		Object.assign(headers, isAzure(url) ? { "api-key": process.env[secret] }
+			: { authorization: `Bearer ${process.env[secret]}` });
 	}
+	const target = `${url} ${body.model}`;
 	for (let tried = 0; ; tried++) {
 		await unlessStopped(pace(), stopping);
 		const left = deadline - Date.now();
+		const sentAt = Date.now();
 		const answer = left <= 0 ? { again: "no time is left" }
-			: await post(url, headers, JSON.stringify(body), Math.min(timeout, left), ending);
+			: await post(url, headers, JSON.stringify(namedNewly.has(target) ? newNames(body) : body),
+				Math.min(timeout, left), ending, read);
+		if (answer.refused) {
+			// A reasoning model refuses "max_tokens", at no cost.
+			if (answer.refused !== "unsupported_parameter max_tokens" || namedNewly.has(target))
+				throw new Refused(`status 400: ${answer.refused}`);
+			namedNewly.add(target);
+			continue;
+		}
 		if (!answer.again)
-			return answer;
+			return { ...answer, latencyMs: Date.now() - sentAt };
 		const wait = Math.max(answer.after ?? 0, backoff(tried));
 		if (Date.now() + wait >= deadline)
 			throw new Refused(answer.again);
 		await unlessStopped(sleep(wait), stopping);
 	}
+}
+
+function newNames({ max_tokens, ...body }) {
+	return max_tokens === undefined ? body : { ...body, max_completion_tokens: max_tokens };
+}
+
+function isAzure(url) {
+	return new URL(url).hostname.endsWith(".azure.com");
 }
 
 // Waits for a promise, but no longer than until the signal comes; sent: is a call
@@ -97,7 +146,7 @@ export function retryAfter(value, now = Date.now()) {
 	return Number.isFinite(ms) ? Math.max(0, ms) : 0;
 }
 
-async function post(url, headers, body, timeout, ending) {
+async function post(url, headers, body, timeout, ending, read) {
 	const limit = AbortSignal.timeout(timeout);
 	const signal = ending ? anyOf(limit, ending) : limit;
 	let response, text;
@@ -124,9 +173,12 @@ async function post(url, headers, body, timeout, ending) {
 		return { again: `status ${response.status}`, after: retryAfter(response.headers.get("retry-after")) };
 	if (response.status >= 500)
 		throw new Lost(`status ${response.status}`);
+	const why = response.status === 400 && reasonOf(text);
+	if (why)
+		return { refused: why };
 	if (response.status !== 200)
 		throw new Refused(`status ${response.status}`);
-	return parseAnswer(text);
+	return read(parseAnswer(text));
 }
 
 // AbortSignal.any(), which Node 18 does not have.
@@ -177,18 +229,49 @@ async function readBody(response) {
 	return Buffer.concat(parts).toString("utf8");
 }
 
-function parseAnswer(text) {
-	let answer;
-
+// The code of an error and the parameter that it is about, as in
+// {"error": {"code": "unsupported_value", "param": "temperature"}}; null without a
+// code.  The message may repeat the prompt, so it is left out.
+function reasonOf(text) {
 	try {
-		answer = JSON.parse(text);
+		const { code, param } = JSON.parse(text).error;
+		const words = [code, param].filter((word) => /^[a-z_][a-z0-9_.]{0,63}$/.test(word));
+
+		return typeof code === "string" && words.length > 0 ? words.join(" ") : null;
+	} catch {
+		return null;
+	}
+}
+
+function parseAnswer(text) {
+	try {
+		return JSON.parse(text);
 	} catch {
 		throw new Lost("the answer is cut or no JSON");
 	}
-	const content = answer?.choices?.[0]?.message?.content;
-	if (typeof content !== "string")
+}
+
+function readChat(answer) {
+	const message = answer?.choices?.[0]?.message;
+	const content = textOf(message);
+	if (content === null)
 		throw new Lost("the answer has no choices[0].message.content");
-	return { output: content, usage: usageOf(answer.usage) };
+	const finish = message.refusal ? "refusal" : answer.choices[0].finish_reason;
+	return { output: content, usage: usageOf(answer.usage), ...typeof finish === "string" ? { finishReason: finish } : {} };
+}
+
+// What a model answered: its text, in one piece or several, or else the tools that
+// it calls, as JSON, or why it refuses to answer; null for none of these.
+function textOf({ content, tool_calls: calls, refusal } = {}) {
+	if (typeof content === "string" && content !== "")
+		return content;
+	if (Array.isArray(content) && content.length > 0 && content.every(({ text }) => typeof text === "string"))
+		return content.map(({ text }) => text).join("");
+	if (Array.isArray(calls) && calls.length > 0)
+		return JSON.stringify(calls);
+	if (typeof refusal === "string" && refusal !== "")
+		return refusal;
+	return typeof content === "string" ? content : null;
 }
 
 // Whole tokens, or null: a made-up figure would be billed.
@@ -197,4 +280,30 @@ function usageOf(usage) {
 
 	return [prompt_tokens, completion_tokens].every((n) => Number.isInteger(n) && n >= 0 && n <= MOST_TOKENS)
 		? { prompt_tokens, completion_tokens } : null;
+}
+
+// The logprobs of the tokens that make up a continuation; null where the answer has
+// none of the prompt.  Spaces at the end of the context count as the continuation's,
+// as in lm-eval.  So does a token that begins in the context and ends in the
+// continuation: without it, the continuation's beginning would cost nothing.  Before
+// the prompt the answer may have a token for the beginning of a text, and after it the
+// one that it generated.
+function readLogprobs(choice, context, continuation) {
+	const { tokens, token_logprobs: logprobs, top_logprobs: top } = choice?.logprobs ?? {};
+	const prompt = context + continuation;
+
+	if (!Array.isArray(tokens) || !Array.isArray(logprobs) || tokens.length !== logprobs.length || !tokens.every((one) => typeof one === "string"))
+		return null;
+	const n = [tokens.length - 1, tokens.length].find((end) => tokens.slice(0, end).join("").endsWith(prompt));
+	if (n === undefined)
+		return tokens.length > 2 ? { problem: "the tokens of the answer do not add up to the prompt" } : null;
+	const first = tokens.slice(0, n).join("").length - prompt.length + context.trimEnd().length;
+	let end = 0;
+	const at = tokens.slice(0, n).findIndex((token) => (end += token.length) > first);
+	const own = logprobs.slice(at, n);
+	if (!own.every((one) => Number.isFinite(one)))
+		return { problem: "a token of the continuation has no logprob: without a context, the model has to have a token for the beginning of a text" };
+	const best = (top ?? []).slice(at, n).map((one) => Math.max(...Object.values(one ?? {})));
+	return { tokens: tokens.slice(at, n), logprobs: own,
+		greedy: best.length === own.length && best.every(Number.isFinite) ? own.every((one, i) => one >= best[i]) : null };
 }

@@ -3,6 +3,8 @@
 // The check's value is the target; "filter" extracts the answer from the
 // response first, and the "ignore" options apply to both.
 
+import { pythonRegex } from "./python_regex.mjs";
+
 const PUNCTUATION = /[!-/:-@[-`{-~]/g;
 
 export function exactMatch(check, output) {
@@ -38,13 +40,4 @@ function normal(text, check) {
 	if (check.ignore_punctuation)
 		text = text.replace(PUNCTUATION, "");
 	return check.ignore_numbers ? text.replace(/[0-9]/g, "") : text;
-}
-
-// A Python pattern.  One that JavaScript would read otherwise is refused.
-export function pythonRegex(pattern) {
-	const [, flags = "", rest] = /^(?:\(\?([ims]+)\))?(.*)$/s.exec(pattern);
-
-	if (/\\[AZ]|\(\?P=|\(\?[aimsuLx-]+[:)]/.test(rest))
-		throw new Error(`regex ${JSON.stringify(pattern)} is not supported`);
-	return new RegExp(rest.replaceAll("(?P<", "(?<"), `g${flags}`);
 }

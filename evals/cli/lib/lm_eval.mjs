@@ -1,108 +1,75 @@
-// lm_eval.mjs: cases from a task of lm-eval and its documents
+// lm_eval.mjs: cases from a task's YAML of lm-eval, or from a group of tasks
 //
-// The task's YAML names its documents as data_files, or they are given.
-import { readFileSync } from "node:fs";
+// A group's YAML names its tasks, which are found by their names below its folder.
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, resolve } from "node:path";
 import yaml from "js-yaml";
-import { pythonRegex } from "./exact_match.mjs";
-import { readJsonLines } from "./lines.mjs";
-import { render } from "./prompt.mjs";
+import { only, TaskFunction } from "./lm_eval_fields.mjs";
+import { casesOf } from "./lm_eval_task.mjs";
 
-const TASK = ["task", "tag", "task_alias", "dataset_path", "dataset_name", "dataset_kwargs", "test_split",
-	"validation_split", "training_split", "output_type", "doc_to_text", "doc_to_target", "description",
-	"generation_kwargs", "filter_list", "metric_list", "num_fewshot", "repeats", "metadata"];
-const GENERATION = ["until", "do_sample", "temperature", "max_gen_toks", "max_tokens"];
-const METRIC = ["metric", "aggregation", "higher_is_better", "ignore_case", "ignore_punctuation", "ignore_numbers",
-	"regexes_to_ignore"];
-const IGNORE = METRIC.slice(3);
+const GROUP = ["group", "group_alias", "task", "aggregate_metric_list", "metadata"];
+const MOST_DEPTH = 20;
 
-export function fromLmEval(file, { documents, filter, task } = {}) {
-	const config = yaml.load(readFileSync(file, "utf8"));
-	const check = checkOf(config, filter);
-	const data = documents ?? resolve(dirname(file), dataFile(config));
+// A file's YAML.  Functions are in files beside the one that names them.
+const parse = (file) => yaml.load(readFileSync(file, "utf8"), { schema: yaml.DEFAULT_SCHEMA.extend([
+	new yaml.Type("!function", { kind: "scalar", construct: (name) => new TaskFunction(dirname(file), name) })]) }) ?? {};
 
-	return readJsonLines(data).map(({ line, value: doc }) => ({
-		name: String(line), task: task ?? config.task, source: `${basename(data)}: line ${line}`,
-		input: { messages: [{ role: "user", content: field(config.description ?? "", doc) + field(config.doc_to_text, doc) }] },
-		expected: field(config.doc_to_target, doc),
-		checks: [{ ...check, value: field(config.doc_to_target, doc) }],
-	}));
+export function fromLmEval(file, options = {}) {
+	const config = readYaml(file);
+
+	if (!Array.isArray(config.task))
+		return casesOf(config, file, options);
+	if (options.task !== undefined || options.documents !== undefined && !statSync(options.documents).isDirectory())
+		throw new Error("a group has several tasks: --task names one, and --documents a folder");
+	const cases = tasksOf(config, file, filesByName(dirname(file)), 0)
+		.flatMap(([one, from]) => casesOf(one, from, options).map((found) => ({ ...found, name: `${one.task}/${found.name}` })));
+	const byName = new Map();
+
+	for (const one of cases) {		// a task may be part of several groups, but is one task
+		if (JSON.stringify(byName.get(one.name) ?? one) !== JSON.stringify(one))
+			throw new Error(`task "${one.task}" is in group "${config.group}" twice, in two forms`);
+		byName.set(one.name, one);
+	}
+	return [...byName.values()];
 }
 
-function only(where, object, known) {
-	for (const key of Object.keys(object))
-		if (!known.includes(key))
-			throw new Error(`${where}: "${key}" is not supported`);
+// A document with what it includes, of which its own fields are the stronger, and
+// of several files the first ones.
+function readYaml(file, depth = 0) {
+	const { include = [], ...own } = parse(file);
+
+	if (depth > MOST_DEPTH)
+		throw new Error(`${basename(file)}: files include each other`);
+	return Object.assign({}, ...[include].flat().reverse().map((path) => readYaml(resolve(dirname(file), path), depth + 1)), own);
 }
 
-function must(where, value, ...allowed) {
-	if (!allowed.includes(value))
-		throw new Error(`${where} "${value}" is not supported; what is: ${allowed.join(", ")}`);
+// The tasks of a group, each with the file that it comes from.
+function tasksOf(config, file, byName, depth) {
+	if (depth > MOST_DEPTH)
+		throw new Error(`group "${config.group}" has itself as a part`);
+	only("group", config, GROUP);
+	return config.task.flatMap((entry) => {
+		const { task: name, ...changes } = typeof entry === "object" && entry !== null ? entry : { task: entry };
+		if (Array.isArray(name))
+			return tasksOf(entry, file, byName, depth + 1);
+		if (!byName.has(name))
+			throw new Error(`group "${config.group}": there is no task "${name}" below ${dirname(file)}`);
+		const found = byName.get(name), one = readYaml(found);
+		return Array.isArray(one.task) ? tasksOf(one, found, byName, depth + 1) : [[{ ...one, ...changes }, found]];
+	});
 }
 
-// The check that each document has, but for its target.
-function checkOf(config, filterName) {
-	only("task", config, TASK);
-	must("output_type", config.output_type, "generate_until");
-	must("num_fewshot", config.num_fewshot ?? 0, 0);
-	must("repeats", config.repeats ?? 1, 1);
-	const generation = config.generation_kwargs ?? {};
-	only("generation_kwargs", generation, GENERATION);
-	must("do_sample", generation.do_sample ?? false, false);
-	const metrics = config.metric_list ?? [{ metric: "exact_match" }];
-	if (metrics.length !== 1)
-		throw new Error(`${metrics.length} metrics are not supported: a task has one`);
-	const [metric] = metrics;
-	must("metric", metric.metric, "exact_match");
-	must("aggregation", metric.aggregation ?? "mean", "mean");
-	only("exact_match", metric, METRIC);
-	(metric.regexes_to_ignore ?? []).forEach(pythonRegex);
-	return {
-		type: "exact_match",
-		...Object.fromEntries(IGNORE.filter((key) => metric[key]).map((key) => [key, metric[key]])),
-		...generation.until ? { until: [generation.until].flat() } : {},
-		...filterOf(config.filter_list ?? [], filterName),
-	};
-}
+// The YAML files below a folder, by the task or group that each defines.
+function filesByName(folder) {
+	const found = new Map();
 
-function filterOf(filters, name) {
-	if (filters.length > 1 && !name)
-		throw new Error(`choose one with --filter: ${filters.map((one) => one.name).join(", ")}`);
-	const chosen = name ? filters.find((one) => one.name === name) : filters[0];
-	if (name && !chosen)
-		throw new Error(`there is no filter "${name}"`);
-	let found = {};
-	for (const { function: kind, regex_pattern, ...rest } of chosen?.filter ?? []) {
-		must("filter", kind, "regex", "take_first");
-		only(kind, rest, kind === "regex" ? ["group_select", "fallback"] : []);
-		if (kind === "regex" && found.filter)
-			throw new Error("two regex filters are not supported: one extracts the answer");
-		if (kind === "regex") {
-			const pattern = regex_pattern ?? "#### (\\-?[0-9\\.\\,]+)";
-			pythonRegex(pattern);
-			found = { filter: { pattern, ...rest } };
-		}
+	for (const name of readdirSync(folder, { recursive: true }).map(String).filter((one) => /\.ya?ml$/.test(one)).sort()) {
+		const file = resolve(folder, name), config = parse(file);
+		const named = typeof config.task === "string" ? config.task : config.group;
+		if (named && found.has(named))
+			throw new Error(`"${named}" is defined by ${basename(found.get(named))} and ${name}`);
+		if (named)
+			found.set(named, file);
 	}
 	return found;
-}
-
-function dataFile(config) {
-	must("dataset_path", config.dataset_path, "json");
-	const files = config.dataset_kwargs?.data_files;
-	const file = typeof files === "object" && !Array.isArray(files)
-		? files[config.test_split ?? config.validation_split ?? "test"] : files;
-	if (typeof file !== "string")
-		throw new Error("dataset_kwargs: data_files names no file of the test split");
-	return file;
-}
-
-// A field's name, or a template.
-function field(source, doc) {
-	if (typeof source !== "string" || source.startsWith("!function"))
-		throw new Error(`${JSON.stringify(source)} is not supported: a field's name or a template is`);
-	if (!Object.hasOwn(doc, source))
-		return render(source, doc);
-	if (Array.isArray(doc[source]))
-		throw new Error(`field "${source}" is a list: several targets are not supported`);
-	return String(doc[source]);
 }

@@ -16,19 +16,32 @@ export function render(source, input) {
 }
 
 // The messages of a prompt: its text is what a user says; a JSON list of
-// messages is the chat, whose texts are the templates.
+// messages is the chat, whose texts are the templates.  A message of several
+// parts has templates in their texts, and in the addresses of its images.
 export function renderMessages(prompt, input) {
 	const chat = asChat(prompt);
 
-	return chat ? chat.map((message) => ({ ...message, content: render(message.content, input) }))
+	return chat ? chat.map((message) => ({ ...message, content: typeof message.content === "string"
+		? render(message.content, input) : message.content.map((part) => renderPart(part, input)) }))
 		: [{ role: "user", content: render(prompt, input) }];
 }
+
+function renderPart(part, input) {
+	if (part.type === "text")
+		return { ...part, text: render(part.text, input) };
+	return part.type === "image_url"
+		? { ...part, image_url: { ...part.image_url, url: render(part.image_url.url, input) } } : part;
+}
+
+const isPart = (part) => part?.type === "text" ? typeof part.text === "string"
+	: part?.type === "image_url" && typeof part.image_url?.url === "string";
 
 function asChat(prompt) {
 	try {
 		const chat = JSON.parse(prompt);
 		return Array.isArray(chat) && chat.length > 0
-			&& chat.every(({ role, content }) => role && typeof content === "string") ? chat : null;
+			&& chat.every(({ role, content }) => role && (typeof content === "string"
+				|| Array.isArray(content) && content.length > 0 && content.every(isPart))) ? chat : null;
 	} catch {
 		return null;
 	}
@@ -46,14 +59,20 @@ export function caseMessages(input, template) {
 const BYTES_OF_TOKEN = 16;
 const size = (value) => Buffer.byteLength(typeof value === "string" ? value : JSON.stringify(value) ?? "");
 
+// What a part of a message that is not text, such as an image, counts at least: as
+// many tokens as one costs, however short its address is.
+const PART_BYTES = 4096 * BYTES_OF_TOKEN;
+const sizeOfContent = (content) => !Array.isArray(content) ? size(content)
+	: content.reduce((sum, part) => sum + (part?.type === "text" ? size(part) : Math.max(size(part), PART_BYTES)), 0);
+
 // Returns the messages, or throws an error if they are longer than what credit is
 // set aside for: the bytes that they are made of, or 16 bytes for each token that
-// the config declares.
+// the config declares, which it must where there are images.
 function fitting(messages, bytes, declared) {
-	if (messages.reduce((sum, { content }) => sum + size(content), 0) <= Math.max((declared ?? 0) * BYTES_OF_TOKEN, bytes))
+	if (messages.reduce((sum, { content }) => sum + sizeOfContent(content), 0) <= Math.max((declared ?? 0) * BYTES_OF_TOKEN, bytes))
 		return messages;
 	throw new Error(declared ? `the prompt is longer than ${declared} tokens of ${BYTES_OF_TOKEN} bytes`
-		: "the template repeats its variables: declare max_input_tokens");
+		: "the template repeats its variables, or there are images: declare max_input_tokens");
 }
 
 // The messages of a case that its lease has set credit aside for.

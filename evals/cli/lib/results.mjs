@@ -11,8 +11,16 @@ export function gateTable(rows, state, verdict) {
 	const draw = (line) => line.map((value, i) => value.padEnd(widths[i])).join("  ").trimEnd();
 
 	return [draw(heads), draw(widths.map((width) => "-".repeat(width))), ...lines.map(draw), "",
-		`verdict: ${verdict}; ${state.finished} of ${state.cases} cases, ${state.errors} failed; `
+		`verdict: ${verdict}; ${state.finished} of ${state.cases} cases, ${state.errors} failed; ${previewNote(state)}`
 		+ `cost: ${Number(state.captured).toFixed(6)} of ${Number(state.cap).toFixed(6)} credits`].join("\n");
+}
+
+// Of a preview, which asks a sample and may have stopped early.
+function previewNote({ cases, set_cases: all, reused, decided_early: early }) {
+	const notes = [cases !== all && `a sample of ${all}`, reused > 0 && `${reused} measured before`,
+		early && "stopped early as the verdict was certain"].filter(Boolean);
+
+	return notes.length ? `${notes.join(", ")}: no release gate; ` : "";
 }
 
 // promptfoo's results.  A case succeeds where its checks pass and its score

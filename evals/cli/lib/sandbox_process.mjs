@@ -7,18 +7,19 @@
 import { Worker as Thread, isMainThread, workerData } from "node:worker_threads";
 import { runChecks } from "./checks.mjs";
 import { casePrompt, judgePrompt } from "./prompt.mjs";
+import { withScripts } from "./script.mjs";
 
 const WATCH = 1000;
 
 const tasks = {
-	checks: ({ checks, output, threshold }) => runChecks(checks, output, threshold),
+	checks: ({ checks, output, threshold, call }) => runChecks(checks, output, threshold, call),
 	casePrompt,
 	judgePrompt,
 };
 
-function answer({ name, argument }) {
+async function answer({ name, argument }) {
 	try {
-		return { value: tasks[name](argument) };
+		return { value: await withScripts(() => tasks[name](argument)) };
 	} catch (error) {
 		return { error: String(error?.message ?? error).slice(0, 1000) };
 	}
@@ -29,7 +30,7 @@ if (isMainThread) {
 	for (const signal of ["SIGINT", "SIGTERM"])		// the parent ends it
 		process.on(signal, () => {});
 	process.on("disconnect", () => process.exit());
-	process.on("message", (task) => process.send(answer(task)));
+	process.on("message", async (task) => process.send(await answer(task)));
 	process.send("ready");
 } else
 	setInterval(() => {

@@ -5,20 +5,22 @@
 // was not sent cost nothing, and calls under way have GRACE to be answered.
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { chat, Refused, Stopped, unlessStopped } from "./endpoint.mjs";
+import { chat, Refused, scoreText, Stopped, unlessStopped } from "./endpoint.mjs";
+import { harnessDigest } from "./harness.mjs";
 import { Pacer } from "./pacer.mjs";
 import { Sandbox } from "./sandbox.mjs";
 
 const MOST_OUTPUT = 1024 * 1024;
 const NOTHING = { prompt_tokens: 0, completion_tokens: 0 };
+const CUT = "the answer was cut off at max_tokens";
 const IDLE = 200;
 const GRACE = 10_000;
 
 // SQLSTATEs of what a call cannot have as an argument: its value, or its size.
 const REFUSED = /^(22|54)/;
 
-// Somebody waits for a gate, and nobody for a nightly run.
-export const isGate = (purpose) => /gate$/.test(purpose);
+// Somebody waits for a gate or a preview, and nobody for a nightly run.
+export const isGate = (purpose) => /gate$|^preview$/.test(purpose);
 
 export class Worker {
 	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE } = {}) {
@@ -35,6 +37,7 @@ export class Worker {
 	async work() {
 		this.spec = await this.database.value("run_spec", this.org, this.run);
 		this.model = this.caller(this.spec.endpoint, this.spec.model);
+		this.scorer = this.textScorer(this.spec.endpoint, this.spec.model);
 		this.judge = this.spec.judge && this.caller(this.spec.judge_endpoint, this.spec.judge);
 		this.concurrency = Math.min(this.concurrency, this.fitting());
 		try {
@@ -88,7 +91,7 @@ export class Worker {
 				await Promise.race(busy);
 			const room = this.concurrency - busy.size;
 			const leased = await this.database.rows("lease_cases", this.org, this.run, this.name, room,
-				`${this.ttl} s`);
+				`${this.ttl} s`, harnessDigest());
 			for (const one of leased) {
 				const done = this.do(one).finally(() => busy.delete(done));
 				busy.add(done);
@@ -108,15 +111,29 @@ export class Worker {
 		const fixed = { ...parameters, model: terms.model, temperature, seed, max_tokens,
 			...top_p === undefined ? {} : { top_p }, ...stop === undefined ? {} : { stop },
 			...response_format === undefined ? {} : { response_format } };
+		const shared = this.sharedOf(terms);
+
+		return (messages, deadline, more = {}) => chat({ ...shared, url: completions(terms.url),
+			body: { ...fixed, ...more, messages }, deadline });
+	}
+
+	// A function that asks an endpoint how likely a text is.
+	textScorer(terms, { seed }) {
+		const shared = this.sharedOf(terms);
+
+		return (text, deadline) => scoreText({ ...shared, ...text, url: completions(terms.url, "completions"),
+			body: { model: terms.model, seed }, deadline });
+	}
+
+	// What all calls of an endpoint have in common.
+	sharedOf(terms) {
 		const pacer = terms.max_rps && new Pacer(async (n) => {
 			const { wait, every, granted } = await this.database.row("pace", this.org, terms.endpoint, n, this.run ?? null);
 			return { wait: milliseconds(wait), every: milliseconds(every), granted };
 		});
 
-		return (messages, deadline, more = {}) => chat({ url: completions(terms.url), secret: terms.secret,
-			body: { ...fixed, ...more, messages }, deadline, timeout: this.timeout * 1000,
-			stopping: this.stopping.signal, ending: this.ending.signal,
-			pace: pacer ? () => pacer.next() : undefined });
+		return { secret: terms.secret, timeout: this.timeout * 1000, stopping: this.stopping.signal, ending: this.ending.signal,
+			pace: pacer ? () => pacer.next() : undefined };
 	}
 
 	// Works on a case; if it is stopped meanwhile, gives the lease back.
@@ -138,6 +155,9 @@ export class Worker {
 			const answer = await this.ask(input, checks, deadline);
 			if (await this.reportAnswer(number, attempt, answer, checks, parameters.threshold) !== "judge")
 				return;
+			if (isCut(answer.call) && checks.length === 0)
+				return void await Promise.all((parameters.samples ?? [])
+					.map((sample) => this.reportSample(number, sample, Buffer.from(JSON.stringify({ score: 1, reason: CUT })), NOTHING)));
 			output = answer.output;
 		}
 		const samples = parameters.samples ?? [];
@@ -162,17 +182,45 @@ export class Worker {
 
 	// The model's output and usage; without output, "checks" says why.
 	async ask(input, checks, deadline) {
+		if (checks.some(({ type }) => type === "multiple_choice" || type === "loglikelihood"))
+			return this.scoreTexts(input.requests, deadline);
 		try {
 			const messages = await this.messages(input);
 			const until = checks.find(({ until }) => until)?.until;
-			const { output, usage } = await this.model(messages, deadline, until ? { stop: until.slice(0, 4) } : {});
+			const { output, usage, latencyMs, finishReason } = await this.model(messages, deadline,
+				until ? { stop: until.slice(0, 4) } : {});
 			if (Buffer.byteLength(output) > MOST_OUTPUT)
 				return { usage, checks: { error: `an output of more than ${MOST_OUTPUT} bytes` } };
-			return { output, usage };
+			return { output, usage, call: { latencyMs, finishReason, cost: costOfUsage(usage, this.spec.endpoint) } };
 		} catch (error) {
 			if (error instanceof Stopped)
 				throw error;
 			return { usage: costOf(error), checks: { error: error.message } };
+		}
+	}
+
+	// How likely each text of a case is, as the output; one after the other, so that
+	// after the first that fails no further one is paid for.
+	async scoreTexts(texts, deadline) {
+		const usage = { ...NOTHING }, scores = [];
+		let isKnown = true, sent = false;
+
+		try {
+			for (const text of texts) {
+				const { logprobs, greedy, problem, lacking, usage: own } = await this.scorer(text, deadline);
+				sent = true;
+				isKnown &&= own !== null;
+				usage.prompt_tokens += own?.prompt_tokens ?? 0;
+				usage.completion_tokens += own?.completion_tokens ?? 0;
+				if (problem ?? lacking)
+					return { usage: isKnown ? usage : null, checks: { error: problem ?? lacking } };
+				scores.push({ logprob: logprobs.reduce((sum, one) => sum + one, 0), tokens: logprobs.length, greedy });
+			}
+			return { output: JSON.stringify(scores), usage: isKnown ? usage : null, call: {} };
+		} catch (error) {
+			if (error instanceof Stopped)
+				throw new Stopped(error.sent || sent);
+			return { usage: error instanceof Refused && isKnown ? usage : null, checks: { error: error.message } };
 		}
 	}
 
@@ -192,7 +240,7 @@ export class Worker {
 	// Reports what the model answered, and returns what to do next.  Where the
 	// database refuses the checks' results, for example as a case has too many, the
 	// case is at fault: it fails, and the worker goes on with others.
-	async reportAnswer(number, attempt, { output, usage, checks: why }, checks, threshold) {
+	async reportAnswer(number, attempt, { output, usage, call, checks: why }, checks, threshold) {
 		const report = async (output, results) => (await this.database.row("report", this.org, this.run, number, attempt,
 			output === undefined ? null : Buffer.from(output), JSON.stringify(results),
 			usage && JSON.stringify(usage))).action;
@@ -200,7 +248,7 @@ export class Worker {
 		if (output === undefined)
 			return report(output, why);
 		try {
-			return await report(output, await this.checked(checks, output, threshold));
+			return await report(output, await this.checked(checks, output, threshold, call));
 		} catch (error) {
 			if (!REFUSED.test(error.code ?? ""))
 				throw error;
@@ -208,11 +256,14 @@ export class Worker {
 		}
 	}
 
-	// The checks' results.  One that could not be decided fails the whole case.
-	async checked(checks, output, threshold) {
+	// The checks' results.  One that could not be decided fails the whole case, and
+	// so does an answer that was cut off, unless a check is about that.
+	async checked(checks, output, threshold, call) {
 		try {
-			const { results, pass } = await unlessStopped(this.sandbox.run("checks", { checks, output, threshold }),
+			const { results, pass } = await unlessStopped(this.sandbox.run("checks", { checks, output, threshold, call }),
 				this.ending.signal, true);
+			if (isCut(call) && !checks.some(({ type }) => /finish-reason$/.test(type)))
+				return results.map((one) => ({ ...one, pass: false, score: 0, error: CUT }));
 			return results.some(({ error }) => error) ? results.map((one) => ({ ...one, pass, score: 0 })) : results;
 		} catch (error) {
 			if (error instanceof Stopped)
@@ -261,13 +312,25 @@ function milliseconds({ days = 0, hours = 0, minutes = 0, seconds = 0, milliseco
 	return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + milliseconds;
 }
 
-// A URL may name the server, its /v1, or the whole path.
-export function completions(url) {
-	const base = url.replace(/\/+$/, "");
+// A URL may name the server, its /v1, a deployment of Azure, or the whole path.
+// Azure's version of its API comes after the path.
+export function completions(url, kind = "chat/completions") {
+	const [, whole, version] = /^(.*?)\/*(\?.*)?$/.exec(url);
+	const path = whole.replace(/\/chat\/completions$/, "");
+	const rest = path !== whole || /\/v1$|\/openai\/deployments\/[^/]+$/.test(path) ? "" : "/v1";
 
-	if (base.endsWith("/chat/completions"))
-		return base;
-	return base.endsWith("/v1") ? `${base}/chat/completions` : `${base}/v1/chat/completions`;
+	return `${path}${rest}/${kind}${version ?? ""}`;
+}
+
+// Whether an answer ends because it has as many tokens as it may have.
+function isCut(call) {
+	return /^(length|max_tokens)$/i.test(call?.finishReason ?? "");
+}
+
+// What a call cost in credits by the endpoint's prices of a million tokens;
+// undefined where that is not known.
+function costOfUsage(usage, { price_in, price_out }) {
+	return usage ? (usage.prompt_tokens * price_in + usage.completion_tokens * price_out) / 1e6 : undefined;
 }
 
 // Only a call that was refused surely cost nothing.  Any other, and one that

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { test } from "node:test";
 import { compileSchema, runChecks } from "../../cli/lib/checks.mjs";
 import { fromPromptfoo } from "../../cli/lib/promptfoo.mjs";
+import { withScripts } from "../../cli/lib/script.mjs";
 
 const data = new URL("../data/", import.meta.url).pathname;
 const suite = "/usr/share/json-schema-test-suite";
@@ -21,8 +22,27 @@ test("promptfoo's verdicts and scores, of all that needs no judge", () => {
 	});
 });
 
+// What the stub answers and judges.
+const answerOf = ({ messages }) => messages.at(-1).content.replace(/^Say /, "");
+const isGood = (text) => Number(/quality:(\d)/.exec(text)?.[1] ?? 1) >= 4;
+
+test("configs in the manner of real ones: promptfoo's verdicts, by 0.118.17 and 0.123.1", () => {
+	const [, ...expected] = readFileSync(`${data}promptfoo.verdicts`, "utf8").split(/^== /m).map((part) => part.trim().split("\n"));
+
+	assert.equal(expected.length, 10);
+	for (const [name, ...verdicts] of expected) {
+		const cases = fromPromptfoo(`${data}promptfoo/${name}.yaml`, { warn: () => {} });
+		const own = cases.map(({ input, checks, rubric, threshold }) => {
+			const output = answerOf(input);
+			const { pass } = runChecks(checks, output, threshold, { latencyMs: 1, finishReason: "stop" });
+			return pass && (!rubric || isGood(output)) ? "pass" : "fail";
+		});
+		assert.deepEqual(own, verdicts.map((verdict) => verdict.split(" ")[0]), name);
+	}
+});
+
 test("what is no check fails its case", () => {
-	for (const check of [{ type: "javascript", value: "true" }, null, {}, { type: 1 },
+	for (const check of [{ type: "python", value: "True" }, null, {}, { type: 1 },
 		{ type: "equals", value: "x", weight: -1 }, { type: "equals", value: "x", weight: "much" }])
 		assert.deepEqual(runChecks([check, { type: "equals", value: "x" }], "x", 0.5).pass, false);
 });
@@ -45,4 +65,19 @@ test("draft 7 of JSON Schema's test suite, but for siblings of $ref", { skip: !e
 		}
 	assert.equal(n, 423);
 	assert.deepEqual(wrong, ["ref overrides any sibling keywords: ref valid, maxItems ignored"]);
+});
+
+test("a script reaches nothing, ends nothing, and the next one runs", async () => {
+	const run = (value, output = "x") => runChecks([{ type: "javascript", value }], output).pass;
+	for (const value of ["process.exit(0) || true", "require('fs') && true", "fetch('http://127.0.0.1') && true",
+		"globalThis.constructor.constructor('return process')() && true", "new Promise(() => {})",
+		"'a'.repeat(2 ** 30).length > 0", "(function f() { return f() })()"]) {
+		assert.equal(await withScripts(() => run(value)), false, value);
+		assert.equal(await withScripts(() => run("output === 'x'")), true, `after ${value}`);
+	}
+	const results = (checks) => runChecks(checks, "x", 0.1, { latencyMs: 5, cost: 0.002 });
+	assert.equal(results([{ type: "cost", threshold: 0.002 }, { type: "latency", threshold: 5 }]).pass, true);
+	assert.equal(results([{ type: "cost", threshold: 0.001 }]).pass, false);
+	assert.equal(results([{ type: "contains", value: "x", transform: ["null"] }]).pass, false, "a transform that returns nothing");
+	assert.equal(results([{ type: "javascript", value: "7" }]).score, 1, "no score is above 1");
 });

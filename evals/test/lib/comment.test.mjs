@@ -42,6 +42,14 @@ test("tasks are in a table, what does not pass first, and the cases that lost mo
 	assert.doesNotMatch(text, /<code>b</);
 });
 
+test("a preview says that it asked a sample, took results over and stopped early", () => {
+	const of = (more, purpose = "preview") => runComment({ results: { ...results, purpose }, state: { ...state, set_cases: 500, reused: 4, ...more },
+		first: marker("x") });
+	assert.match(of({ decided_early: true }), /This is a preview and no release gate\. It asks 10 of 500 cases\. 4 results were measured by earlier runs\. It stopped early, as/);
+	assert.match(of({ reused: 0 }), /It asks 10 of 500 cases\.\n/);
+	assert.doesNotMatch(of({}, "gate"), /preview/);
+});
+
 test("no more than the limits of GitHub, whatever there is", () => {
 	const long = "@".repeat(10_000);
 	const tasks = Array.from({ length: 2000 }, (_, i) => ({ ...gate, task: `${long}${i}` }));

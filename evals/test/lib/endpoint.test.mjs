@@ -7,7 +7,8 @@ import { createServer } from "node:https";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
-import { chat, Lost, Refused, retryAfter } from "../../cli/lib/endpoint.mjs";
+import { chat, Lost, Refused, retryAfter, scoreText } from "../../cli/lib/endpoint.mjs";
+import { completions } from "../../cli/lib/worker.mjs";
 
 async function withStub(options, use) {
 	const stub = spawn(process.execPath, [new URL("stub.mjs", import.meta.url).pathname, JSON.stringify(options)],
@@ -24,11 +25,76 @@ async function withStub(options, use) {
 	}
 }
 
-test("an answer has its text and its tokens", () => withStub({}, async ({ call }) =>
-	assert.deepEqual(await call(), { output: "hello", usage: { prompt_tokens: 10, completion_tokens: 5 } })));
+const scores = (origin, context, continuation, model = "m") => scoreText({ url: `${origin}/v1/completions`, deadline: Date.now() + 20_000,
+	body: { model, seed: 1 }, context, continuation });
+
+test("a text is scored by the tokens of its continuation", () => withStub({}, async ({ stats, origin }) => {
+	const { latencyMs, ...score } = await scores(origin, "The sky is", " very good");
+	assert.deepEqual(score, { tokens: [" very", " good"], logprobs: [-2, -2], greedy: false, usage: { prompt_tokens: 5, completion_tokens: 1 } });
+	assert.deepEqual((await stats()).last.body, { model: "m", seed: 1, prompt: "The sky is very good", max_tokens: 1, temperature: 0, logprobs: 1, echo: true });
+	assert.deepEqual((await scores(origin, "The sky is ", "good")).tokens, [" good"], "spaces at the context's end are the continuation's");
+	assert.equal((await scores(origin, "a", " good goods")).greedy, true);
+	assert.deepEqual((await scores(origin, "The sk", "y is")).tokens, [" sky", " is"], "a token that reaches into both is the continuation's");
+	assert.match((await scores(origin, "", "good")).problem, /no logprob: without a context/);
+}));
+
+test("a token for the beginning scores a text without a context", () => withStub({ bos: true }, async ({ origin }) =>
+	assert.deepEqual((await scores(origin, "", "𝒳 good")).logprobs, [-1, -2])));
+
+test("an endpoint without logprobs is asked once", () => withStub({ faults: ["nologprobs", "none", "cut"] }, async ({ stats, origin }) => {
+	assert.match((await scores(origin, "a", " b", "plain")).lacking, /no logprobs of the prompt/);
+	await assert.rejects(scores(origin, "a", " b", "plain"), (error) => error instanceof Refused && /no logprobs/.test(error.message));
+	assert.equal((await stats()).requests, 1);
+	assert.deepEqual((await scores(origin, "a", " b", "other")).logprobs, [-0.5], "another model is");
+}));
+
+test("an answer has its text, its tokens, why it ends and how long it took", () => withStub({}, async ({ call }) => {
+	const { latencyMs, ...answer } = await call();
+	assert.ok(Number.isInteger(latencyMs) && latencyMs >= 0);
+	assert.deepEqual(answer, { output: "hello", usage: { prompt_tokens: 10, completion_tokens: 5 }, finishReason: "stop" });
+}));
 
 test("an answer without usage says so", () => withStub({ faults: ["nousage"] }, async ({ call }) =>
-	assert.deepEqual(await call(), { output: "hello", usage: null })));
+	assert.equal((await call()).usage, null)));
+
+test("an answer is a text in pieces, calls of tools, or a refusal, too", () =>
+	withStub({ faults: ["parts", "tools", "refusal", "length"] }, async ({ call }) => {
+		assert.equal((await call()).output, "hello");
+		assert.equal(JSON.parse((await call()).output)[0].function.name, "f");
+		const refused = await call();
+		assert.deepEqual([refused.output, refused.finishReason], ["I cannot help with that.", "refusal"]);
+		assert.equal((await call()).finishReason, "length");
+	}));
+
+test("a model that refuses max_tokens gets the same bound by its newer name", () =>
+	withStub({ reasoning: true }, async ({ call, stats }) => {
+		const body = { model: "m", max_tokens: 7, temperature: 1, messages: [{ role: "user", content: "secret" }] };
+		assert.equal((await call({ body })).output, "secret");
+		assert.equal((await call({ body })).output, "secret");
+		const { requests, last } = await stats();
+		assert.deepEqual([requests, last.body.max_completion_tokens, "max_tokens" in last.body], [3, 7, false]);
+		await assert.rejects(call({ body: { ...body, temperature: 0 } }), (error) => {
+			assert.ok(error instanceof Refused);
+			assert.equal(error.message, "status 400: unsupported_value temperature");
+			return true;
+		});
+	}));
+
+test("an address names a server, its /v1, a deployment of Azure, or the whole path", () => {
+	const azure = "https://x.openai.azure.com/openai";
+
+	for (const [url, all] of [
+		["http://h", "http://h/v1/chat/completions"], ["http://h/v1/", "http://h/v1/chat/completions"],
+		["http://h/api/v1/chat/completions", "http://h/api/v1/chat/completions"],
+		[`${azure}/v1/`, `${azure}/v1/chat/completions`],
+		[`${azure}/deployments/d?api-version=2024-10-21`, `${azure}/deployments/d/chat/completions?api-version=2024-10-21`],
+		[`${azure}/deployments/d/chat/completions?api-version=1`, `${azure}/deployments/d/chat/completions?api-version=1`]])
+		assert.equal(completions(url), all);
+	for (const [url, all] of [["http://h", "http://h/v1/completions"], ["http://h/v1", "http://h/v1/completions"],
+		["http://h/api/v1/chat/completions", "http://h/api/v1/completions"],
+		[`${azure}/deployments/d?api-version=1`, `${azure}/deployments/d/completions?api-version=1`]])
+		assert.equal(completions(url, "completions"), all);
+});
 
 test("429 and 503 are tried again, when the endpoint says", () =>
 	withStub({ faults: ["429:1", "503"] }, async ({ call, stats }) => {
@@ -55,7 +121,7 @@ test("what may have been billed is not sent twice", () =>
 
 test("a host without an address, and one that is not there, cost nothing", async () => {
 	for (const url of ["http://nowhere.invalid/v1/chat/completions", "http://127.0.0.1:1/v1/chat/completions"])
-		await assert.rejects(chat({ url, body: {}, deadline: Date.now() + 700 }), Refused);
+		await assert.rejects(chat({ url, body: {}, deadline: Date.now() + 4000 }), Refused);
 });
 
 test("TLS that fails costs nothing", () => withStub({}, async ({ origin }) => {

@@ -31,6 +31,19 @@ test("one that no linear engine has is ended, and the next check is decided", ()
 		assert.equal((await next).pass, true);
 	}));
 
+test("a script that overflows its stack fails alone, whatever other scripts its case has", () =>
+	withSandbox({ ms: 20_000 }, async (sandbox) => {
+		const overflows = ["(function f(a) { return f([a]) + 1; })(1)", "JSON.stringify((() => { let a = []; for (let i = 0; i < 1e6; i++) a = [a]; return a; })())",
+			"'x'.repeat(1e9).length"];
+		const good = ["output === 'x'", "output.length === 1", "context.vars === undefined || true"];
+		const values = [overflows[0], good[0], overflows[1], good[1], overflows[2], good[2], overflows[0]];
+		const { results } = await sandbox.run("checks", { checks: values.map((value) => ({ type: "javascript", value })), output: "x" });
+
+		assert.deepEqual(results.map(({ pass }) => pass), values.map((value) => good.includes(value)));
+		assert.deepEqual(results.filter(({ error, reason }) => /not loaded/.test(error ?? reason ?? "")), []);
+		assert.equal((await sandbox.run("checks", { checks: [{ type: "javascript", value: good[0] }], output: "x" })).pass, true);
+	}));
+
 test("templates that loop or grow without end fail", () =>
 	withSandbox({ ms: 1500, mebibytes: 64 }, async (sandbox) => {
 		const endless = "{% for a in range(100000) %}{% for b in range(100000) %}{% set c = a %}{% endfor %}{% endfor %}";
@@ -87,7 +100,7 @@ test("a case whose report the database refuses fails, and its worker goes on", a
 	const worker = new Worker(database, "acme", 1);
 	const one = { attempt: 1, input: "q", checks: [{ type: "equals", value: "a" }], parameters: {} };
 
-	worker.spec = { model: {} };
+	worker.spec = { model: {}, endpoint: { price_in: 1, price_out: 2 } };
 	worker.model = async () => ({ output: "a", usage: { prompt_tokens: 1, completion_tokens: 1 } });
 	try {
 		await worker.do({ ...one, case: 1 });

@@ -13,10 +13,20 @@
 //   huge             an answer of more than 4 MiB
 //   silent           no answer at all
 //   nousage          an answer without "usage"
+//   length           an answer that was cut off
+//   tools, refusal   a call of a tool, or a refusal, instead of a text
+//   parts            an answer in two pieces
 //   redirect:URL     307 to there
+//   nologprobs       no logprobs, of /v1/completions
 //   none             an answer
 //
-// With rps it allows so many requests a second, and answers 429 to others.
+// /v1/completions with "echo" scores the words of a prompt: each has the logprob -0.5
+// for each of its characters, and one with "good" in it is the likeliest word.  With
+// "bos" a token for the beginning comes first, without it the first word has no
+// logprob.
+//
+// With "reasoning" it refuses max_tokens and any temperature but 1, as such models
+// do.  With rps it allows so many requests a second, and answers 429 to others.
 // GET /stats has the requests so far.  It prints its port.
 import { createServer } from "node:http";
 
@@ -37,15 +47,23 @@ function answerTo(messages) {
 
 	if (/whole number from 1/.test(text))
 		return options.verdict ?? JSON.stringify({ score, reason: "as it says" });
+	if (/"category"/.test(text))
+		return JSON.stringify({ category: score >= 4 ? "C" : "D", reason: "as it says" });
 	if (/"?pass"?\s*:|pass: boolean/.test(text))
 		return JSON.stringify({ reason: "as it says", pass: score >= 4, score: (score - 1) / 4 });
 	return messages.at(-1).content.replace(/^Say /, "");
 }
 
 function reply(response, content, fault) {
+	const message = {
+		tools: { content: null, tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: "{}" } }] },
+		refusal: { content: null, refusal: "I cannot help with that." },
+		parts: { content: [{ type: "text", text: content.slice(0, 2) }, { type: "text", text: content.slice(2) }] },
+	}[fault] ?? { content };
 	const body = JSON.stringify({
 		id: "stub", object: "chat.completion", model: "stub",
-		choices: [{ index: 0, finish_reason: "stop", message: { role: "assistant", content } }],
+		choices: [{ index: 0, finish_reason: fault === "length" || content.endsWith("(cut off)") ? "length" : "stop",
+			message: { role: "assistant", ...message } }],
 		...fault === "nousage" || options.usage === false ? {}
 			: { usage: { prompt_tokens: 10, completion_tokens: 5, total_tokens: 15 } } });
 
@@ -58,21 +76,36 @@ function reply(response, content, fault) {
 	stats.answered++;
 }
 
+function scored(prompt, fault) {
+	const tokens = [...options.bos ? ["<s>"] : [], ...prompt.match(/\s?\S+|\s+/g) ?? [], " next"];
+	const token_logprobs = tokens.map((token, i) => i === 0 ? null : -0.5 * token.trim().length);
+	const top_logprobs = tokens.map((token, i) => i === 0 ? null : { [token.includes("good") ? token : "other"]: token.includes("good") ? token_logprobs[i] : 0 });
+	return JSON.stringify({ object: "text_completion", choices: [{ index: 0, text: `${prompt} next`, finish_reason: "length",
+		logprobs: fault === "nologprobs" ? null : { tokens, token_logprobs, top_logprobs } }],
+		usage: { prompt_tokens: tokens.length - 1, completion_tokens: 1, total_tokens: tokens.length } });
+}
+
 const server = createServer((request, response) => {
 	const parts = [];
 	request.on("data", (part) => parts.push(part));
 	request.on("end", () => {
 		if (request.url === "/stats")
 			return response.end(JSON.stringify(stats));
-		const { messages } = JSON.parse(Buffer.concat(parts));
+		const body = JSON.parse(Buffer.concat(parts));
+		const { messages } = body;
+		stats.last = { url: request.url, headers: request.headers, body };
 		const fault = faults[stats.requests++] ?? "none";
 		stats.authorization = request.headers.authorization ?? null;
-		const content = answerTo(messages), asked = messages.at(-1).content;
+		const content = messages && answerTo(messages), asked = messages?.at(-1).content ?? body.prompt;
 		const [kind, ...rest] = fault.split(":");
 		if (limited()) {
 			stats.limited++;
 			return response.writeHead(429, { "retry-after": "1" }).end("{}");
 		}
+		const refused = options.reasoning && ("max_tokens" in body ? ["unsupported_parameter", "max_tokens"]
+			: (body.temperature ?? 1) !== 1 && ["unsupported_value", "temperature"]);
+		if (refused)
+			return response.writeHead(400).end(JSON.stringify({ error: { message: asked, code: refused[0], param: refused[1] } }));
 		stats.prompts[asked] = (stats.prompts[asked] ?? 0) + 1;
 		if (kind === "silent")
 			return null;
@@ -86,6 +119,8 @@ const server = createServer((request, response) => {
 			return response.writeHead(307, { location: rest.join(":") }).end();
 		if (/^\d+$/.test(kind))
 			return response.writeHead(Number(kind), rest.length ? { "retry-after": rest[0] } : {}).end("{}");
+		if (body.echo)
+			return response.end(scored(body.prompt, kind));
 		return options.latency ? setTimeout(reply, options.latency, response, content, fault)
 			: reply(response, content, fault);
 	});

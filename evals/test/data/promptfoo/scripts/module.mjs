@@ -1,0 +1,3 @@
+export default function (output) {
+	return output.includes('return');
+}
