@@ -9,7 +9,7 @@ bench_agent()
 {
 	local figures=$GC_WORK/agent.figures name value unit relation goal
 
-	gc_provision build libpq-dev libjansson-dev bubblewrap pgbouncer \
+	gc_provision build libpq-dev libjansson-dev libcurl4-openssl-dev bubblewrap pgbouncer \
 		libipc-run-perl
 	make -s -C "$GC_WORK/src/agent" PG_CONFIG="$GC_PG_CONFIG"
 	mkdir -p "$GC_WORK/tap"

@@ -9,7 +9,7 @@ bench_bridge()
 	local figures=$GC_WORK/bridge.figures name value jobs=1000
 
 	if [ "$(id -u)" != 0 ]; then
-		gc_say "bridge is left out: slurmd runs jobs as their users, so it needs root"
+		gc_report "bridge is left out: slurmd runs jobs as their users, so it needs root"
 		return 0
 	fi
 	[ -z "$quick" ] || jobs=200

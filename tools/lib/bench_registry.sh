@@ -3,7 +3,8 @@
 #
 # Each round pushes 1 GiB of new random bytes to both registries and pulls it
 # from both and from nginx, which sends a plain file; curl is the client.  A
-# number above 1 means that registryd is faster.
+# number above 1 means that registryd is faster.  Then files of 10 kB to 100 MB,
+# by 1 to 16 clients, many files in a commit, and many repositories.
 
 REGISTRY_PIDS=()
 
@@ -25,6 +26,12 @@ bench_registry()
 	registry_metadata "of new bytes stored"
 	registry_change $rounds
 	registry_metadata "after the change"
+	registry_variants
+	registry_clients 10000 96 1 $rounds
+	registry_clients 10000 96 16 $rounds
+	registry_clients 1000000 64 16 $rounds
+	[ -n "$quick" ] || registry_clients 100000000 8 8 $rounds
+	registry_files
 	registry_stop
 	registry_lineage
 	registry_search
@@ -185,6 +192,105 @@ registry_change()
 	after=$(registry_packs)
 	bench_row "registry: 1 % inserted, bytes stored / bytes new" \
 		"$(echo "$((after - before)) $((size - $(stat -c %s "$file")))" | bench_ratio)" "" "<" 1.2
+}
+
+# Variants of a file of 14 MB, in each of which 200 kB are overwritten.
+registry_variants()
+{
+	local count=100 before
+
+	[ -z "$quick" ] || count=20
+	gc_run mkfifo "$GC_WORK/registry/go"
+	gc_run perl "$BENCH_SQL/registry.pl" variants "$REGISTRY_URL" "$REGISTRY_TOKEN" $count \
+		14000000 200000 <"$GC_WORK/registry/go" >"$GC_WORK/registry/variants" &
+	exec 7>"$GC_WORK/registry/go"
+	until grep -q base "$GC_WORK/registry/variants"; do
+		kill -0 $! 2>/dev/null || gc_die "the variants were not pushed"
+		sleep 0.2
+	done
+	before=$(registry_packs)
+	exec 7>&-
+	wait $! || gc_die "the variants were not pushed"
+	bench_row "registry: $count variants, 200 kB of 14 MB new, bytes stored / bytes new" \
+		"$(echo "$(($(registry_packs) - before)) $((count * 200000))" | bench_ratio)" "" "<" 1.3
+}
+
+# Files of one size, pushed by clients side by side and pulled, each client with
+# a repository of its own.
+registry_clients()
+{
+	local size=$1 files=$2 clients=$3 rounds=$4 i name turn
+	local list=$GC_WORK/registry/list what="$2 files of $(($1 / 1000)) kB, $3 clients"
+
+	bench_sql -c "SELECT gpucredit_registry.create_model('0', '', 'r' || n, 'r' || n)
+		FROM generate_series(0, $clients - 1) n" >"$GC_WORK/setup.log"
+	rm -f "$GC_WORK"/registry.clients.*
+	gc_run sh -c 'head -c "$1" /dev/urandom >"$2"' sh "$size" "$GC_WORK/registry/www/small"
+	for ((i = 1; i <= rounds; i++)); do
+		turn=(registryd docker)
+		[ $((i % 2)) = 1 ] || turn=(docker registryd)
+		for name in "${turn[@]}"; do
+			registry_run_clients push "$name" "$clients" "$files" "$size" "$list"
+			sync
+		done
+		cp "$list.0.registryd" "$list.0.nginx"
+		for ((name = 1; name < clients; name++)); do
+			cp "$list.$name.registryd" "$list.$name.nginx"
+		done
+		for name in "${turn[@]}" nginx; do
+			registry_run_clients pull "$name" "$clients" "$files" "$size" "$list"
+		done
+	done
+	bench_row "registry: push $what, docker-registry = 1" "$(registry_quotient push docker)" "" ">=" 1
+	bench_row "registry: pull $what, docker-registry = 1" "$(registry_quotient pull docker)" "" ">=" 0.8
+	bench_row "registry: pull $what, nginx = 1" "$(registry_quotient pull nginx)" ""
+}
+
+registry_run_clients()
+{
+	local url=$REGISTRY_URL
+
+	[ "$2" != docker ] || url=$DOCKER_URL
+	[ "$2" != nginx ] || url=$NGINX_URL
+	perl "$BENCH_SQL/registry.pl" "$1" "$2" "$url" "$REGISTRY_TOKEN" "$3" "$4" "$5" "$6" \
+		>>"$GC_WORK/registry.clients.$1.$2" || gc_die "clients of $2 failed"
+}
+
+registry_quotient()
+{
+	paste "$GC_WORK/registry.clients.$1.$2" "$GC_WORK/registry.clients.$1.registryd" |
+		bench_ratio | bench_median
+}
+
+# Many small files in one commit, one file on top of them, and one file each in
+# many repositories.
+registry_files()
+{
+	local n=10000 models=2000 i
+
+	[ -z "$quick" ] || { n=2000 models=200; }
+	rm -f "$GC_WORK"/lineage.*
+	bench_sql -c "SELECT gpucredit_registry.create_model('0', '', 'files', 'files')" >"$GC_WORK/setup.log"
+	registry_call "$(registry_commit_of files "SELECT jsonb_agg(jsonb_build_object('path', n || '/f',
+		'content', encode(n::text::bytea, 'base64'))) FROM generate_series(1, $n) n" all)" files
+	for ((i = 0; i < 5; i++)); do
+		registry_call "$(registry_commit_of files "SELECT '[{\"path\": \"x$i\", \"content\": \"eA==\"}]'::jsonb" "x$i")" onto
+	done
+	bench_row "registry: $n small files in one commit" "$(bench_median <"$GC_WORK/lineage.files")" ms "<" 5000
+	bench_row "registry: one file onto $n, a new connection" "$(bench_median <"$GC_WORK/lineage.onto")" ms
+	registry_call "SELECT count(gpucredit_registry.create_model('0', '', 'many' || n, 'many' || n))
+		FROM generate_series(1, $models) n" models
+	registry_call "SELECT count(gpucredit_registry.commit('0', m.model, 'main', '[{\"path\": \"a\", \"content\": \"eA==\"}]',
+		'c' || m.name)) FROM gpucredit_registry.model m WHERE m.name LIKE 'many%'" commits
+	bench_row "registry: a new repository, of $models" "$(awk -v n=$models '{ print $1 / n }' "$GC_WORK/lineage.models")" ms
+	bench_row "registry: its first commit" "$(awk -v n=$models '{ print $1 / n }' "$GC_WORK/lineage.commits")" ms
+}
+
+# A statement that commits, to a repository, what a query gives.
+registry_commit_of()
+{
+	printf "SELECT status FROM gpucredit_registry.commit('0', (SELECT model FROM gpucredit_registry.model
+		WHERE name = '%s'), 'main', (%s), '%s')" "$1" "$2" "$3"
 }
 
 # What the database takes for the bytes that are stored.

@@ -4,6 +4,7 @@
  */
 CREATE EXTENSION gpucredit;
 CREATE EXTENSION gpucredit_http CASCADE;
+CREATE EXTENSION gpucredit_billing;
 
 CREATE ROLE otto LOGIN IN ROLE gpucredit_operator;
 CREATE ROLE fiona LOGIN IN ROLE gpucredit_admin;

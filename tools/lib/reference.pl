@@ -11,6 +11,10 @@
 use strict;
 use warnings;
 
+use FindBin;
+use lib $FindBin::RealBin;
+use ReferencePage;
+
 $ENV{PGDATABASE} = $ARGV[0] if @ARGV;
 $ENV{PGOPTIONS}  = '-c search_path=gpucredit,pg_catalog -c client_min_messages=warning';
 
@@ -29,6 +33,7 @@ my @errors = (
 	[ UC101 => 'a bad budget: amount below 0, unknown period, bad thresholds' ],
 	[ UC201 => 'the key was used with other arguments' ],
 	[ UC202 => 'over a rate limit; the hint says how long to wait' ],
+	[ UC203 => 'the organisation has stored as much as it may' ],
 	[ UC301 => 'no such job' ],
 	[ UC302 => 'no such attempt' ],
 	[ UC303 => 'not possible in this state' ],
@@ -48,7 +53,8 @@ my @errors = (
 	[ '40P01' => 'deadlock: repeat the transaction' ],
 	[ 42501 => 'this role may not do that' ],
 	[ 42704 => 'no such role' ],
-	[ 55000 => 'pg_cron is missing, the library is not preloaded, or a row is not sealed yet; the hint says what to do' ],
+	[ 53400 => 'the organisation has as many terminals and forwarded ports open as it may' ],
+	[ 55000 => 'pg_cron is missing, the library is not preloaded, `gpucredit.relay` is not set, or a row is not sealed yet; the hint says what to do' ],
 	[ XX001 => 'stored data is inconsistent; `verify()` says where' ]);
 
 # Who may do what with an object of ours: the short names of roles.
@@ -132,46 +138,15 @@ sub of_role
 	return names(grep { " $_->[$at] " =~ / \Q$role\E / } @objects);
 }
 
-sub names
-{
-	my %seen;
-
-	return map { "`$_`" } grep { !$seen{$_}++ } map { $_->[0] } @_;
-}
-
 sub print_errors
 {
-	my %meaning = map { $_->[0] => $_->[1] } @errors;
-	my %raised;
-
-	foreach my $f (@functions)
-	{
-		my ($codes) = $f->[5] =~ /\bErrors: (.*)/s;
-
-		foreach my $code (($codes // '') =~ /\b(UC\d{3}|\d[0-9A-Z]{4}|XX\d{3})\b/g)
-		{
-			die "$f->[0] raises $code, which reference.pl does not explain\n"
-			  unless $meaning{$code};
-			$raised{$code}{ $f->[0] } = 1;
-		}
-	}
 	print <<'END';
 ## Errors
 An expected refusal is a row with `status = 'denied'` and a reason: `insufficient_credits`, `budget_exceeded`, `quota_exceeded`,
 `account_suspended`, `no_price` or `impossible_request`. Everything below is an error: nothing was written, and the hint says what to do.
 
-| code | meaning | functions that name it in their comment |
-|---|---|---|
 END
-	foreach my $error (@errors)
-	{
-		my ($code, $meaning) = @$error;
-		my @by = sort keys %{ $raised{$code} || {} };
-
-		printf("| %s | %s | %s |\n", $code, $meaning,
-			@by > 12 ? scalar(@by) . ' functions' : join(', ', map { "`$_`" } @by));
-	}
-	print "\n";
+	print_error_rows(\@errors, @functions);
 	return;
 }
 
@@ -231,28 +206,9 @@ sub print_types
 
 sub print_functions
 {
-	my %group;
-
-	# a comment's first word says where a function belongs
-	foreach my $f (@functions)
-	{
-		my ($group, $says) = $f->[5] =~ /^(\w+): (.*)/s or die "$f->[0] belongs nowhere\n";
-
-		push @{ $group{$group} }, [ @$f, ucfirst($says) ];
-	}
 	print "## Functions\n",
 	  "By the first word of their comments, as `\\df+ gpucredit.*` shows them. Helpers are in schema `gpucredit_internal`, which no role may use.\n\n";
-	printf("- **%s**: %s\n", $_, join(', ', names(@{ $group{$_} }))) foreach sort keys %group;
-	print "\n";
-	foreach my $f (map { @{ $group{$_} } } sort keys %group)
-	{
-		my ($name, $arguments, $result, $row, $roles, undef, $comment) = @$f;
-		my $columns = join(', ', map { "$_->[1] $_->[2]" } @{ $columns{$row} || [] });
-
-		print "### $name\n", "`$name($arguments)`", "\n\n";
-		print map { paragraph($_) . "\n\n" } split /\n/, $comment;
-		print "Returns `$result`", ($columns ne '' ? ": `$columns`" : ''), ". Roles: $roles.\n\n";
-	}
+	print_function_groups(\%columns, @functions);
 	return;
 }
 
@@ -275,37 +231,4 @@ END
 		print "\n";
 	}
 	return;
-}
-
-# A comment's text as Markdown.
-sub paragraph
-{
-	my ($text) = @_;
-
-	return $text =~ s/([*<\\])/\\$1/gr;
-}
-
-# The same in a cell of a table.
-sub cell
-{
-	my ($text) = @_;
-
-	return paragraph($text) =~ s/\|/\\|/gr =~ s/\n/ /gr;
-}
-
-# What a query returns: fields and rows are told apart by characters that no
-# comment has.
-sub rows
-{
-	my ($query) = @_;
-
-	open(my $psql, '-|', 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1',
-		'-F', "\x1f", '-R', "\x1e", '-c', $query)
-	  or die "could not run psql: $!\n";
-	local $/;
-	my $text = <$psql> // '';
-	close($psql) or die "psql failed\n";
-	chomp($text);
-	$text =~ s/\n\z//;
-	return map { [ split /\x1f/, $_, -1 ] } split /\x1e/, $text;
 }

@@ -51,7 +51,7 @@ gc_root()
 	local suite
 
 	suite=$(gc_root_suite "$1") || {
-		gc_say "there is no Debian with PostgreSQL $1"
+		gc_report "there is no Debian with PostgreSQL $1"
 		return 1
 	}
 	gc_root_make "$suite" "$(gc_root_dir "$1")"
@@ -80,10 +80,10 @@ gc_root_make()
 	gc_root_tools || return 1
 	mirror=$(gc_root_mirror)
 	[ -n "$mirror" ] || {
-		gc_say "apt has no source of Debian's main"
+		gc_report "apt has no source of Debian's main"
 		return 1
 	}
-	gc_root_works "$dir" || gc_say "making or repairing a Debian $suite in $dir"
+	gc_root_works "$dir" || gc_report "making or repairing a Debian $suite in $dir"
 	gc_child gc_as_root bash -c "$(declare -f gc_as_root gc_root_works gc_root_settings)"'
 		set -euo pipefail
 		dir=$1 suite=$2 mirror=$3 options=$4 trust=$5
@@ -123,7 +123,7 @@ gc_root_make()
 		' root "$dir" "$suite" "$mirror" "$(gc_root_apt)" \
 		"$(gc_root_trust)" >"$log" 2>&1 || {
 		tail -n 20 "$log" >&2
-		gc_say "no Debian $suite can be made"
+		gc_report "no Debian $suite can be made"
 		return 1
 	}
 }

@@ -52,7 +52,7 @@ gc_sanitized_server()
 	cp -r "$GC_ROOT/test/sanitize/valgrind" "$dir/stubs"
 	[ "$(id -u)" != 0 ] || chown -R "$GC_USER" "$dir"
 	if ! cmp -s "$dir/made" <(gc_sanitized_recipe); then
-		gc_say "compiling a server with AddressSanitizer"
+		gc_report "compiling a server with AddressSanitizer"
 		gc_sanitized_source "$dir"
 		gc_sanitized_make "$dir"
 		gc_sanitized_recipe | gc_run tee "$dir/made" >/dev/null

@@ -35,7 +35,7 @@
 #   gc_run COMMAND...               run as the servers' user
 #   gc_guard COMMAND...             gc_run, dying with us at Ctrl-C or TERM
 #   gc_child COMMAND...             the same without changing the user
-#   gc_say, gc_die TEXT...
+#   gc_report, gc_die TEXT...
 #
 # Environment: PG_MAJOR (15), TMPDIR, GC_KEEP=1 keeps $GC_WORK.
 
@@ -64,7 +64,7 @@ unset PGHOST PGHOSTADDR PGPORT PGUSER PGDATABASE PGPASSWORD PGPASSFILE \
 	PGSERVICE PGSERVICEFILE PGOPTIONS PGDATA PGSSLMODE PGAPPNAME \
 	PGCLIENTENCODING PGTZ PGDATESTYLE MAKEFLAGS MFLAGS MAKELEVEL
 
-gc_say()
+gc_report()
 {
 	printf '%s\n' "== $*" >&2
 }
@@ -149,7 +149,7 @@ gc_cleanup()
 			done
 		rm -rf "$GC_WORK"
 	elif [ -n "$GC_WORK" ]; then
-		gc_say "kept: $GC_WORK"
+		gc_report "kept: $GC_WORK"
 	fi
 	exit $status
 }
@@ -220,7 +220,7 @@ gc_install()
 			gc_die "missing packages; run: sudo apt-get install $*"
 		apt=(sudo -n "${apt[@]}")
 	fi
-	gc_say "installing $*"
+	gc_report "installing $*"
 	if [ ! -e "$policy" ]; then
 		ours=1
 		printf '#!/bin/sh\nexit 101\n' | gc_as_root tee "$policy" >/dev/null
@@ -447,7 +447,7 @@ gc_cgroup_enter()
 		! mkdir "$GC_CGROUP" "$GC_CGROUP/init" 2>/dev/null ||
 		! chown -R "$GC_USER" "$GC_CGROUP" ||
 		! echo $BASHPID 2>/dev/null >"$GC_CGROUP/init/cgroup.procs"; then
-		gc_say "no cgroup on this machine: agents mark processes instead"
+		gc_report "no cgroup on this machine: agents mark processes instead"
 		rmdir "$GC_CGROUP/init" "$GC_CGROUP" 2>/dev/null || true
 		GC_CGROUP=
 	fi

@@ -63,7 +63,7 @@ sub _play
 		my $began = time;
 
 		$self->_read_until($began + 60);
-		$self->{minutes}->end_minute($self->{minutes_wanted}, time - $began, $sample->take);
+		$self->{minutes}->end_minute($self->{minutes_wanted}, time - $began, $sample->measure);
 	}
 	$self->{minutes}->print_table;
 	$self->{minutes}->print_drift;

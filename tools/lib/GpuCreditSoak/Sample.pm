@@ -20,11 +20,11 @@ sub new
 
 	# a sample must not be what makes the server slow
 	$self->{db}->do(q{SET statement_timeout = '20s'});
-	$self->take;
+	$self->measure;
 	return $self;
 }
 
-sub take
+sub measure
 {
 	my ($self) = @_;
 	my %now = (%{ $self->_server }, %{ $self->_lags });

@@ -10,13 +10,17 @@ SET maintenance_work_mem = '512MB';
 SET gpucredit.node_suspect = 0;
 
 -- one job by calls, whose rows the others are copied from
-SELECT set_config('gpucredit.clock', (now() - interval '20 days')::text, false);
+SELECT now() - interval '20 days' AS began \gset
+SELECT set_config('gpucredit.clock', :'began', false);
 SELECT gpucredit.set_price('H100', 2.5);
-SELECT gpucredit.register_node('default', 'node', 'H100', 64, 81920);
+/* 48 minutes are less than three steps of the history */
+SELECT count(gpucredit.register_node('default', 'node' || n, 'H100', 64, 81920))
+FROM generate_series(0, :orgs * 3 / 64) n;
 SELECT job FROM gpucredit.reserve('0', '0', 'growth', '1xH100', '1 hour',
 	'production_inference') \gset
 SELECT count(*) FROM gpucredit.place();
-SELECT set_config('gpucredit.clock', (now() - interval '19 days')::text, false);
+SELECT set_config('gpucredit.clock',
+	(:'began'::timestamptz + interval '48 minutes')::text, false);
 SELECT gpucredit.settle('0', :job, 1, 'completed', '48 minutes');
 RESET gpucredit.clock;
 
@@ -29,7 +33,7 @@ CREATE TEMP TABLE past AS
 SELECT row_number() OVER (ORDER BY n, o) + 1000000 AS hold, o::text AS org,
 	((n + o) % :projects)::text AS account, b.bucket,
 	CASE WHEN n <= :jobs THEN row_number() OVER (ORDER BY n, o) + 1000000
-	END AS job, now() - interval '19 days'
+	END AS job, n % 3 * :orgs + o AS device, now() - interval '19 days'
 		+ n * interval '18 days' / (:jobs + :holds) AS at
 FROM generate_series(1, :jobs + :holds) n
 	CROSS JOIN generate_series(0, :orgs - 1) o
@@ -71,29 +75,49 @@ INSERT INTO gpucredit.job (:given)
 SELECT :copied
 FROM past p, gpucredit.job j, jsonb_populate_record(NULL::gpucredit.job,
 	to_jsonb(j) || jsonb_build_object('org', p.org, 'job', p.job,
-		'hold', p.hold, 'account', p.account)) r
+		'hold', p.hold, 'account', p.account, 'submitted_at', p.at,
+		'ended_at', p.at + interval '48 minutes')) r
 WHERE p.job IS NOT NULL AND j.org = '0' AND j.job = :job;
 INSERT INTO gpucredit.attempt
 SELECT (jsonb_populate_record(NULL::gpucredit.attempt, to_jsonb(a)
 	|| jsonb_build_object('org', p.org, 'job', p.job, 'hold', p.hold,
-		'account', p.account))).*
+		'account', p.account, 'started_at', p.at,
+		'ended_at', p.at + interval '48 minutes', 'usage_digest', 0))).*
 FROM past p, gpucredit.attempt a
 WHERE p.job IS NOT NULL AND a.org = '0' AND a.job = :job;
 INSERT INTO gpucredit.attempt_gpu
 SELECT (jsonb_populate_record(NULL::gpucredit.attempt_gpu, to_jsonb(g)
 	|| jsonb_build_object('org', p.org, 'job', p.job,
-		'account', p.account))).*
+		'account', p.account, 'node', 'node' || p.device / 64,
+		'gpus', format('{%s}', p.device % 64), 'started_at', p.at,
+		'saved_at', p.at, 'ended_at', p.at + interval '48 minutes',
+		'seen_at', p.at + interval '48 minutes',
+		'expected_end', p.at + interval '1 hour',
+		'limit_end', p.at + interval '1 hour'))).*
 FROM past p, gpucredit.attempt_gpu g
 WHERE p.job IS NOT NULL AND g.org = '0' AND g.job = :job;
 
 UPDATE gpucredit.bucket b
-SET available = b.available - n.spent, spent = b.spent + n.spent
-FROM (SELECT p.org, gpucredit.sum('2'::gpucredit.credits) AS spent
+SET available = b.available - n.spent, spent = b.spent + n.spent,
+	credited_total = b.credited_total + n.returned::numeric
+FROM (SELECT p.org, gpucredit.sum('2'::gpucredit.credits) AS spent,
+		gpucredit.sum('0.5'::gpucredit.credits) AS returned
 	FROM past p GROUP BY p.org) n
 WHERE b.org = n.org;
 INSERT INTO gpucredit.account_delta (org, account, spent, at)
 SELECT p.org, p.account, gpucredit.sum('2'::gpucredit.credits), gpucredit.now()
 FROM past p GROUP BY p.org, p.account;
+/*
+ * The history has no audit rows, as if an organisation had come from another
+ * server after retention had removed them.
+ */
+INSERT INTO gpucredit.archive_batch
+SELECT (r.d).archive_batch, (r.d).kind, (r.d).batch_from, (r.d).batch_to,
+	(r.d).rows, (r.d).until, (r.d).at, (r.d).closings, (r.d).previous,
+	gpucredit_internal.archive_batch_digest(r.d)
+FROM (SELECT ROW(1, 'audit', 0, 0, 0, now(), now(),
+		gpucredit_internal.closings_digest(1), decode(repeat('00', 32), 'hex'),
+		'')::gpucredit.archive_batch AS d) r;
 SELECT count(*) FROM gpucredit.upkeep('fold_spend');
 SELECT setval('gpucredit.hold_hold_seq', max(hold)),
 	setval('gpucredit.job_job_seq', max(hold)) FROM past;

@@ -472,7 +472,7 @@ load(Sim *sim, Arena *arena, DecideInput *input)
 	input->n_accounts = n;
 	input->nodes = sim->nodes;
 	input->n_nodes = sim->n_nodes;
-	input->max_starts = INT32_MAX;
+	input->max_starts = input->max_evictions = INT32_MAX;
 	load_nodes(sim);
 	load_waiting(sim, arena, accounts, input);
 	load_running(sim, arena, accounts, input);

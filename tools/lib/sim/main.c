@@ -56,6 +56,11 @@ static const char *const usage =
 "  --verify              checks each decision with independent code\n"
 "  --every-cycle         decides also where nothing could start, as a server\n"
 "                        does, to make its reservations anew (slower)\n"
+"  --advise HOURS        compares what capacity_advice says at the last submission\n"
+"                        with what the cluster needs for nine in ten devices in\n"
+"                        use, and for jobs with 95 % of the device time to wait\n"
+"                        no longer than HOURS\n"
+"                        (one policy, one type of GPU)\n"
 "  --values              prints one line of name=value for each policy\n";
 
 /* What the command line asks for. */
@@ -77,6 +82,7 @@ typedef struct Options
 	bool		verify;
 	bool		every_cycle;
 	bool		values;
+	double		advise;			/* negative: no advice is asked for */
 } Options;
 
 void
@@ -216,6 +222,7 @@ static const struct option options_known[] = {
 	{"verify", no_argument, NULL, 'v'},
 	{"every-cycle", no_argument, NULL, 'e'},
 	{"values", no_argument, NULL, 'V'},
+	{"advise", required_argument, NULL, 'a'},
 	{"help", no_argument, NULL, 'h'},
 	{NULL, 0, NULL, 0}
 };
@@ -337,6 +344,9 @@ set_option(Options *options, int option, char *value)
 		case 'V':
 			options->values = true;
 			break;
+		case 'a':
+			options->advise = number(value, "advise");
+			break;
 		case 'h':
 			fputs(usage, stdout);
 			exit(0);
@@ -350,7 +360,7 @@ read_options(int argc, char **argv)
 {
 	static const char *const usual[] = {"fifo", "easy", "sjf", "installed"};
 	Options		options = {.nodes_each = 32, .gpus_each = 8,
-		.compress = 1, .seed = 2};
+		.compress = 1, .seed = 2, .advise = -1};
 	SimPolicy	unused;
 	int			option;
 	int			i;
@@ -461,7 +471,7 @@ replay(SimTrace *trace, const Options *options, const SimPolicy *policy,
 {
 	Sim			sim = {.policy = policy, .trace = trace,
 		.verify = options->verify, .every_cycle = options->every_cycle,
-	.plot = plot};
+		.plot = plot};
 	SimOutcome	out;
 	struct timespec from;
 	struct timespec until;
@@ -531,6 +541,56 @@ print_values(const char *name, const SimOutcome *out)
 		   out->expected_median, out->expected_p90, out->seconds);
 }
 
+/* A replay on another number of nodes. */
+typedef struct Advised
+{
+	SimTrace   *trace;
+	Options		options;
+} Advised;
+
+static double
+p95_on(void *context, int nodes)
+{
+	Advised    *advised = context;
+
+	advised->options.nodes[0].nodes = nodes;
+	return replay(advised->trace, &advised->options,
+				  &advised->options.policies[0], NULL).weighed_p95_wait;
+}
+
+/*
+ * Print the advice after a replay, and what the cluster needs.
+ */
+static void
+print_advice(SimTrace *trace, const Options *options)
+{
+	Advised		advised = {trace, *options};
+	int			gpus = options->nodes[0].gpus;
+	int64_t		wait = (int64_t) (options->advise * (double) HOUR);
+	CapacityAnswer use = SimAdvice(trace, DECIDE_NEVER, 900);
+	CapacityAnswer waits = SimAdvice(trace, wait, DECIDE_WHOLE);
+	double		load = SimLoad(trace);
+	int			least = 1;
+	int32_t		i;
+
+	for (i = 0; i < trace->n_jobs; i++)
+	{
+		if ((trace->jobs[i].gpus + gpus - 1) / gpus > least)
+			least = (trace->jobs[i].gpus + gpus - 1) / gpus;
+	}
+	if ((int) (load / gpus) > least)
+		least = (int) (load / gpus);
+	least = SimNodesNeeded(p95_on, &advised, least, options->advise);
+	printf("supply=%d load=%.1f said=%.1f low=%.1f high=%.1f enough=%d"
+		   " need90=%.1f said90=%ld need_wait=%d said_wait=%ld"
+		   " said_low=%ld said_high=%ld\n",
+		   options->nodes[0].nodes * gpus, load, (double) use.load / 1000,
+		   (double) use.load_low / 1000, (double) use.load_high / 1000,
+		   use.enough, load / 0.9, (long) use.needed, least * gpus,
+		   (long) waits.needed, (long) waits.needed_low,
+		   (long) waits.needed_high);
+}
+
 static void
 write_starts(const SimTrace *trace, const char *file)
 {
@@ -579,6 +639,8 @@ main(int argc, char **argv)
 	}
 	if (options.starts != NULL)
 		write_starts(trace, options.starts);
+	if (options.advise >= 0)
+		print_advice(trace, &options);	/* replays the trace anew */
 	if (plot != NULL)
 		SimPlotClose(plot);
 	return 0;

@@ -215,6 +215,54 @@ measure_expected(const SimTrace *trace, double *errors, SimOutcome *out)
 	out->expected_p90 = errors[(int32_t) ((double) n * 0.9)];
 }
 
+/* A job's wait in hours, and the device time by which it counts. */
+typedef struct WeighedWait
+{
+	double		wait;
+	double		time;
+} WeighedWait;
+
+static int
+compare_weighed(const void *a, const void *b)
+{
+	return compare_double(&((const WeighedWait *) a)->wait,
+						  &((const WeighedWait *) b)->wait);
+}
+
+/*
+ * The wait that jobs with 95 of 100 parts of the device time did not exceed.
+ */
+static double
+weighed_p95(const SimTrace *trace)
+{
+	WeighedWait *waits = SimAlloc((size_t) trace->n_jobs, sizeof(WeighedWait));
+	double		longer = 0;
+	double		most_longer;
+	double		p95 = 0;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < trace->n_jobs; i++)
+	{
+		const SimJob *job = &trace->jobs[i];
+
+		if (job->first_start < 0)
+			continue;
+		waits[n].wait = (double) job->waited / (double) HOUR;
+		waits[n].time = (double) job->gpus * (double) job->run[0];
+		longer += waits[n++].time;
+	}
+	qsort(waits, (size_t) n, sizeof(WeighedWait), compare_weighed);
+	most_longer = longer / 20;
+	for (i = 0; i < n && longer > most_longer; i++)
+	{
+		longer -= waits[i].time;
+		p95 = waits[i].wait;
+	}
+	free(waits);
+	return p95;
+}
+
 SimOutcome
 SimMeasure(const Sim *sim)
 {
@@ -245,6 +293,7 @@ SimMeasure(const Sim *sim)
 	out.reclaims /= n;
 	out.p95_wait = waits[(int32_t) ((double) n * 0.95) < n ?
 						 (int32_t) ((double) n * 0.95) : n - 1];
+	out.weighed_p95_wait = weighed_p95(trace);
 	out.longest_wait = waits[n - 1];
 	out.gang_wait = gangs > 0 ? out.gang_wait / gangs : -1;
 	out.lost = sim->worked > 0 ? lost / sim->worked : 0;

@@ -9,6 +9,7 @@
 #ifndef SIM_H
 #define SIM_H
 
+#include "decide/capacity/capacity.h"
 #include "decide/decide.h"
 
 #define SECOND		INT64_C(1000000)
@@ -136,6 +137,7 @@ typedef struct SimOutcome
 {
 	double		mean_wait;
 	double		p95_wait;
+	double		weighed_p95_wait;	/* by device time */
 	double		longest_wait;
 	double		slowdown;		/* mean bounded slowdown: (wait + run) / run,
 								 * with runs of at least 10 s, at least 1 */
@@ -209,6 +211,16 @@ extern void SimYardstick(Sim *sim);
 
 /* core.c */
 extern void SimCore(Sim *sim);
+
+/* advise.c */
+
+/* The 95th percentile of waits on so many nodes, in hours. */
+typedef double (*SimP95) (void *context, int nodes);
+
+extern CapacityAnswer SimAdvice(const SimTrace *trace, int64_t wait,
+								int32_t utilisation);
+extern double SimLoad(const SimTrace *trace);
+extern int	SimNodesNeeded(SimP95 p95, void *context, int least, double hours);
 
 /* measure.c */
 extern void SimPass(Sim *sim, int64_t until);
