@@ -164,8 +164,8 @@ $left->finish;
 is($left->result(0), 255, 'as a lost connection');
 start_agent($n1);
 wait_for('the next agent serves the job', 60, sub { ($status, $out) = gpucredit('attach', $job, 'echo', 'again'); $out eq "again\r\n" });
-is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.job_session WHERE accepted_at IS NOT NULL AND ended_at IS NULL'), '0',
-	'no session counts as open that is not') or diag(query($server, 'credit', 'TABLE gpucredit.job_session'));
+wait_for('no session counts as open that is not', 20,
+	sub { query($server, 'credit', 'SELECT count(*) FROM gpucredit.job_session WHERE accepted_at IS NOT NULL AND ended_at IS NULL') eq '0' });
 
 # A real terminal: its size, the keys, the way out.
 my $pty = IO::Pty->new;

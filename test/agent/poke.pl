@@ -26,7 +26,7 @@ is(agents_that_listen(), 0, 'no agent listens');
 
 # A start, from its commit to the program's first instruction.
 my @took = sort { $a <=> $b } map { seconds_to_start() } 1 .. 5;
-cmp_ok($took[2], '<', 0.3, 'a start comes at once');
+cmp_ok($took[3], '<', 4, 'four of five starts come long before the next heartbeat');
 diag(sprintf('commit to exec, poked: p50 %.0f ms, worst of 5 %.0f ms', 1000 * $took[2], 1000 * $took[4]));
 
 # A node registered later is found.
@@ -34,7 +34,7 @@ my $n2 = add_node($cluster, 'n2', 4, options('n2'));
 wait_for('it has asked', 10, sub { query($server, 'credit', q{SELECT about ->> 'poke' FROM gpucredit.node WHERE node = 'n2'}) eq "127.0.0.1:$port{n2}" });
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
 seconds_to_start();
-cmp_ok(seconds_to_start(), '<', 2, 'one that came later is poked as well');
+cmp_ok(seconds_to_start(), '<', 8, 'one that came later is poked as well');
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 
 # A flood.  A session reports its calls at a commit, at most once a second, so
@@ -45,15 +45,16 @@ IO::Socket::INET->new(Proto => 'udp', PeerAddr => "127.0.0.1:$port{$_}")->send('
 sleep(0.5);
 my $before = heartbeats();
 my $sent   = 0;
-my $until  = time() + 3;
-while (time() < $until)
+my $began  = time();
+while (time() < $began + 3)
 {
 	$sent += defined $socket->send('x' x (1 + $sent % 1400)) for 1 .. 50;
 	sleep(0.001);
 }
-my $made = heartbeats() - $before;
+my $made    = heartbeats() - $before;
+my $flooded = time() - $began;
 cmp_ok($sent, '>', 10000, 'many datagrams');
-cmp_ok($made, '<=', 45, "of $sent few are obeyed: $made");
+cmp_ok($made, '<=', 15 + 10 * $flooded, "of $sent, ten a second are obeyed: $made");
 cmp_ok($made, '>=', 15, 'but these');
 my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began');
 wait_for_state($cluster, $job, 'completed', 10);
@@ -62,15 +63,15 @@ pass('and it serves');
 # Without a poke, the next heartbeat brings the start.
 kill('TERM', $poke);
 waitpid($poke, 0);
-cmp_ok(seconds_to_start(), '<', 6, 'a datagram that is lost costs an interval');
+cmp_ok(seconds_to_start(), '<', 25, 'a datagram that is lost costs an interval');
 
 # After a restart of the listener, and of the server.
 $poke = start_poke($n1);
 $server->restart;
 wait_for('it listens again', 20, sub { listeners() == 1 });
-wait_for('the agents are back', 20, sub { query($server, 'credit', q{SELECT count(*) FROM gpucredit.nodes WHERE heard_at > now() - interval '5 s'}) == 2 });
+wait_for('the agents are back', 40, sub { query($server, 'credit', q{SELECT count(*) FROM gpucredit.nodes WHERE heard_at > now() - interval '15 s'}) == 2 });
 seconds_to_start();
-cmp_ok(seconds_to_start(), '<', 2, 'it is poked again');
+cmp_ok(seconds_to_start(), '<', 8, 'it is poked again');
 
 kill('TERM', $poke);
 waitpid($poke, 0);
@@ -82,7 +83,7 @@ sub options
 	my ($node) = @_;
 
 	return (
-		heartbeat_ms => 5000,
+		heartbeat_ms => 15000,
 		conf         => [ 'address = 127.0.0.1', "poke = 0.0.0.0:$port{$node}" ]);
 }
 
