@@ -24,6 +24,7 @@
  *     gone         no process of the attempt is left; contains the elapsed
  *                  microseconds up to then, if a keeper measured them
  *     told         by the agent: why the attempt must stop
+ *     requeue      by the keeper: the job asked to run again
  *     notes        by the agent: errors of its devices that the driver
  *                  reported
  *     settled      by the agent: the database answered; kept for a day

@@ -127,6 +127,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 	}			outcomes[] = {
 		{"cancelled", "cancelled"}, {"wall_limit", "timeout"},
 		{"stuck", "failed"}, {"resized", "resized"},
+		{"requeued", "requeued"},
 		{"preempted", "preempted"}, {"moved", "preempted"},
 		{"drain", "preempted"}, {"reclaim", "preempted"},
 		{"low_funds", "preempted"}, {"part_failed", "failed"},
@@ -167,6 +168,9 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		strcpy(ending->outcome, "failed");
 	else
 		strcpy(ending->outcome, "node_lost");
+	if (ending->exit_code >= 0 && attempt->dir >= 0 &&
+		FileThere(attempt->dir, "requeue"))
+		strcpy(ending->outcome, "requeued");
 	for (size_t i = 0; attempt->stop_reason != NULL &&
 		 i < sizeof(outcomes) / sizeof(outcomes[0]); i++)
 	{

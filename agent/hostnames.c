@@ -4,8 +4,7 @@
  *		scontrol show hostnames: prints the nodes of a host list, one per
  *		line.
  *
- * Scripts use it to find their first node. All other commands of scontrol are
- * those of the command line, which needs the database.
+ * Scripts use it to find their first node.
  *-------------------------------------------------------------------------
  */
 #include <ctype.h>
@@ -19,29 +18,16 @@
 static void print_names(const char *before, const char *list);
 
 /*
- * scontrol show hostnames [LIST]
+ * scontrol show hostnames [LIST]; without a list, those of the job
  */
 int
-SrunHostnames(int argc, char **argv)
+SrunHostnames(const char *list)
 {
-	const char *list = argc > 3 ? argv[3] : getenv("SLURM_JOB_NODELIST");
 	const char *from;
 	int			depth = 0;
 
-	if (argc > 1 && strcmp(argv[1], "requeue") == 0)
-	{
-		fputs("scontrol: a job cannot requeue itself here; exit with a code"
-			  " other than 0 instead, after sbatch --max-retries=N, and the"
-			  " job is tried again\n", stderr);
-		return 1;
-	}
-	if (argc < 3 || strncmp(argv[1], "show", 4) != 0 ||
-		strncmp(argv[2], "hostname", 8) != 0)
-	{
-		fputs("scontrol: inside a job there is \"scontrol show hostnames"
-			  " [LIST]\" alone\n", stderr);
-		return 1;
-	}
+	if (list == NULL)
+		list = getenv("SLURM_JOB_NODELIST");
 	if (list == NULL)
 	{
 		fputs("scontrol: error: host list is empty\n", stderr);

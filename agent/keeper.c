@@ -47,6 +47,8 @@
 #define TICK_MS			500		/* interval of checking fence and deadlines */
 #define EMPTY_TICK_MS	10		/* the interval while the last processes end */
 #define FREEZE_LIMIT	(5 * NS_PER_S)
+#define REQUEUE_GRACE	(30 * NS_PER_S) /* from SIGTERM to SIGKILL for a job
+										 * that asks to run again */
 #define CHECKPOINT_PAUSE	(200 * NS_PER_MS)
 
 static void keep_room(const Keeper *keeper);
@@ -225,6 +227,10 @@ reap(Keeper *keeper)
 static void
 program_ended(Keeper *keeper, int status)
 {
+	/* What the job wrote just before it ended counts. */
+	read_lines(keeper, &keeper->messages, keeper->message,
+			   sizeof(keeper->message), &keeper->nmessage, parse_message);
+
 	/* The child may have reported why it could not execute the program. */
 	if (!keeper->ended && ProgramFailed(keeper))
 	{
@@ -363,8 +369,31 @@ signal_save(Keeper *keeper)
 }
 
 /*
- * Parses a line that the job wrote to its descriptor: "progress N", or
- * "checkpoint STEP PATH", of which the newest is kept for the agent.
+ * The job asks to run again. It must end within REQUEUE_GRACE, and its end is
+ * reported as "requeued" (ending.c), unless the agent told it to stop.
+ */
+static void
+requeue(Keeper *keeper)
+{
+	int64_t		kill_ns = MonotonicNs() + REQUEUE_GRACE;
+
+	if (keeper->requeued || keeper->ended)
+		return;
+	keeper->requeued = true;
+	if (!FilePut(keeper->dir, "requeue", "", 0))
+		LogLine("event=requeue_not_written attempt=%s error=\"%s\"",
+				keeper->start.tag, strerror(errno));
+	keeper->leaving = true;
+	keeper->term_ns = 0;
+	ContainSignal(&keeper->contain, SIGTERM);
+	if (keeper->kill_ns == 0 || kill_ns < keeper->kill_ns)
+		keeper->kill_ns = kill_ns;
+}
+
+/*
+ * Parses a line that the job wrote to its descriptor: "progress N",
+ * "checkpoint STEP PATH", of which the newest is kept for the agent, or
+ * "requeue".
  */
 static void
 parse_message(Keeper *keeper, char *line)
@@ -374,6 +403,8 @@ parse_message(Keeper *keeper, char *line)
 
 	if (sscanf(line, "progress %lld", &number) == 1 && number >= 0)
 		keeper->state->progress = number;
+	else if (strcmp(line, "requeue") == 0)
+		requeue(keeper);
 	else if (sscanf(line, "checkpoint %lld %n", &number, &at) == 1 &&
 			 number >= 0 && at > 0 && line[at] != '\0')
 	{

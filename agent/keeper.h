@@ -99,6 +99,7 @@ typedef struct Keeper
 								 * was sent */
 	int64_t		kill_ns;		/* when to send SIGKILL, or 0 for never */
 	bool		leaving;
+	bool		requeued;		/* the job asked to run again */
 	bool		limit_sent;		/* the signal of the wall limit was sent */
 	int64_t		freezing_ns;	/* when a freeze began that is not confirmed
 								 * yet */

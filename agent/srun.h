@@ -37,6 +37,7 @@ extern char *SrunRequest(const Srun *srun, const StepLayout *layout, int node,
 extern char *SrunFile(const Srun *srun, const StepLayout *layout,
 					  const char *pattern, int node, int task);
 extern bool SrunFileOfTask(const char *pattern);
-extern int	SrunHostnames(int argc, char **argv);
+extern int	SrunHostnames(const char *list);
+extern int	SrunRequeue(const char *name);
 
 #endif							/* GPUCREDIT_AGENT_SRUN_H */

@@ -5,6 +5,7 @@
  *
  *     srun ...                     (srun.c)
  *     scontrol show hostnames      (hostnames.c)
+ *     scontrol requeue JOB         (requeue.c)
  *     gpucredit-step serve ADDRESS (step_server.c)
  *
  * The name by which the program is called selects the command. The program
@@ -18,6 +19,8 @@
 #include "srun.h"
 #include "step_serve.h"
 
+static int	scontrol(int argc, char **argv);
+
 int
 main(int argc, char **argv)
 {
@@ -27,7 +30,7 @@ main(int argc, char **argv)
 	if (strcmp(name, "srun") == 0)
 		return SrunMain(argc, argv);
 	if (strcmp(name, "scontrol") == 0)
-		return SrunHostnames(argc, argv);
+		return scontrol(argc, argv);
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		StepServer(argv[2]);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
@@ -37,4 +40,21 @@ main(int argc, char **argv)
 	}
 	Die("usage: gpucredit-step serve ADDRESS, or --version; it is srun and"
 		" scontrol by those names");
+}
+
+/*
+ * All other commands of scontrol are those of the command line, which needs
+ * the database.
+ */
+static int
+scontrol(int argc, char **argv)
+{
+	if ((argc == 3 || argc == 4) && strncmp(argv[1], "show", 4) == 0 &&
+		strncmp(argv[2], "hostname", 8) == 0)
+		return SrunHostnames(argc == 4 ? argv[3] : NULL);
+	if (argc == 3 && strcmp(argv[1], "requeue") == 0)
+		return SrunRequeue(argv[2]);
+	fputs("scontrol: inside a job there are \"scontrol show hostnames"
+		  " [LIST]\" and \"scontrol requeue JOB\"\n", stderr);
+	return 1;
 }

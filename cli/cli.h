@@ -79,6 +79,7 @@ extern int	CliAttach(int argc, char **argv);
 extern int	CliForward(int argc, char **argv);
 extern int	CliNotebook(int argc, char **argv);
 extern int	CliHold(int argc, char **argv);
+extern int	CliRequeue(int argc, char **argv);
 extern int	CliRelease(int argc, char **argv);
 extern int	CliSbatch(int argc, char **argv);
 extern int	CliSqueue(int argc, char **argv);

@@ -1,10 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * job_changes.c
- *		gpucredit cancel, hold and release: make a call for each job.
+ *		gpucredit cancel, requeue, hold and release: make a call for each
+ *		job.
  *
  * A job is cancelled only once, so the call's idempotency key is fixed, and a
- * repeated command is the same call. Each hold and each release is a separate
+ * repeated command is the same call. Each requeue, hold and release is a separate
  * request, so its key is random; within one command, the call is repeated with
  * the same key until an answer arrives.
  *-------------------------------------------------------------------------
@@ -35,6 +36,17 @@ CliCancel(int argc, char **argv)
 	static const JobChange change = {
 		"cancel [--json] JOB...", "SELECT c.job_state, NULL"
 		" FROM gpucredit.cancel($1, $2::bigint, $3) c", true
+	};
+
+	return change_each(argc, argv, &change);
+}
+
+int
+CliRequeue(int argc, char **argv)
+{
+	static const JobChange change = {
+		"requeue [--json] JOB...", "SELECT r.job_state, NULL"
+		" FROM gpucredit.requeue_job($1, $2::bigint, $3) r", false
 	};
 
 	return change_each(argc, argv, &change);

@@ -38,6 +38,9 @@ static const Command commands[] = {
 	"Lists the jobs that are not over, or those named in any state."},
 	{"cancel", CliCancel, "cancel [--json] JOB...",
 	"Cancels jobs; a running one ends by the ordinary stop."},
+	{"requeue", CliRequeue, "requeue [--json] JOB...",
+		"Has running jobs run again, in the same job: they are told to stop, and"
+	" return to the\nqueue whatever their exit code."},
 	{"hold", CliHold, "hold [--json] JOB...",
 	"Keeps waiting jobs from starting. Their credit stays set aside."},
 	{"release", CliRelease, "release [--json] JOB...",

@@ -1,10 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * scontrol.c
- *		scontrol: shows jobs and nodes, holds and releases jobs.
+ *		scontrol: shows jobs and nodes, holds, releases and requeues jobs.
  *
  * Inside a job, another scontrol comes first in the PATH, which lists the
- * job's nodes (agent/hostnames.c).
+ * job's nodes and requeues the job itself (agent/step_main.c).
  *-------------------------------------------------------------------------
  */
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "node_rows.h"
 
 #define USE	"usage: scontrol show job [JOBS] | show node [NODES] | hold JOBS |" \
-	" release JOBS"
+	" release JOBS | requeue JOBS"
 #define INSTANT(instant)	SLURM_INSTANT(instant, "Unknown")
 
 static int	show_jobs(const char *list);
@@ -42,11 +42,11 @@ CliScontrol(int argc, char **argv)
 		return for_each(argv[2], CliHold);
 	if (argc == 3 && strcmp(argv[1], "release") == 0)
 		return for_each(argv[2], CliRelease);
-	if (argc >= 2 && (strcmp(argv[1], "requeue") == 0 ||
-					  strcmp(argv[1], "requeuehold") == 0))
-		Fail(CLI_USAGE, "%s is not supported; cancel the job and submit it"
-			 " again, or submit it with --max-retries=N, and it is tried again"
-			 " when it fails", argv[1]);
+	if (argc == 3 && strcmp(argv[1], "requeue") == 0)
+		return for_each(argv[2], CliRequeue);
+	if (argc >= 2 && strcmp(argv[1], "requeuehold") == 0)
+		Fail(CLI_USAGE, "requeuehold is not supported; requeue the job, and"
+			 " hold it once it waits");
 	if (argc >= 2 && strcmp(argv[1], "update") == 0)
 		Fail(CLI_USAGE, "update is not supported; a job keeps the limit, the"
 			 " price and the credit with which it was submitted; cancel it and"

@@ -61,7 +61,7 @@ _gpucredit()
 		*)
 			if [[ $cur == -* ]]; then
 				_gpucredit_offer "--help $(_gpucredit_options "$program" "$command")"
-			elif [[ " job queue cancel hold release wait logs attach shell forward explain " == *" $command "* ]]; then
+			elif [[ " job queue cancel requeue hold release wait logs attach shell forward explain " == *" $command "* ]]; then
 				_gpucredit_offer "$(_gpucredit_jobs "$program" "${before[@]}" queue)"
 			fi
 			;;
@@ -81,10 +81,10 @@ _gpucredit_slurm()
 		return 0
 	fi
 	case ${program##*/}:$before in
-		scontrol:scontrol | scontrol:*/scontrol) _gpucredit_offer 'show hold release' ;;
+		scontrol:scontrol | scontrol:*/scontrol) _gpucredit_offer 'show hold release requeue' ;;
 		scontrol:show) _gpucredit_offer 'job node' ;;
 		sbatch:*) compopt -o default 2>/dev/null ;;
-		scontrol:job | scontrol:hold | scontrol:release | *:-j | *:--jobs | \
+		scontrol:job | scontrol:hold | scontrol:release | scontrol:requeue | *:-j | *:--jobs | \
 			seff:* | scancel:scancel | scancel:*/scancel | scancel:[0-9]*)
 			_gpucredit_offer "$(_gpucredit_jobs "${folder}squeue" -h -o %i)"
 			;;

@@ -59,7 +59,7 @@ _gpucredit_command()
 		*)
 			if [[ $PREFIX == -* ]]; then
 				_gpucredit_options $words[1] $command
-			elif [[ " job queue cancel hold release wait logs attach shell forward explain " == *" $command "* ]]; then
+			elif [[ " job queue cancel requeue hold release wait logs attach shell forward explain " == *" $command "* ]]; then
 				_gpucredit_jobs $words[1] $before queue
 			fi
 			;;
@@ -76,10 +76,10 @@ _gpucredit_slurm_command()
 		return
 	fi
 	case $service:$words[CURRENT-1] in
-		scontrol:*scontrol) compadd show hold release ;;
+		scontrol:*scontrol) compadd show hold release requeue ;;
 		scontrol:show) compadd job node ;;
 		sbatch:*) _files ;;
-		scontrol:(job|hold|release) | *:(-j|--jobs) | seff:* | scancel:*scancel | scancel:[0-9]*)
+		scontrol:(job|hold|release|requeue) | *:(-j|--jobs) | seff:* | scancel:*scancel | scancel:[0-9]*)
 			_gpucredit_jobs ${folder}squeue -h -o %i
 			;;
 	esac

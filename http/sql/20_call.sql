@@ -29,7 +29,7 @@ BEGIN
 		WHEN name IN ('gpucredit_eval.label', 'gpucredit_eval.add_case_from',
 			'gpucredit_eval.add_feedback') THEN 'label'
 		WHEN name IN ('gpucredit.reserve', 'gpucredit.cancel', 'gpucredit.settle',
-			'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish',
+			'gpucredit.requeue_job', 'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish',
 			'gpucredit.store_file') THEN 'submit'
 		WHEN name IN ('gpucredit.hold', 'gpucredit.extend_hold', 'gpucredit.capture',
 			'gpucredit.release') THEN 'spend'

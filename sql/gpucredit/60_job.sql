@@ -454,7 +454,7 @@ CREATE INDEX directive_turn ON gpucredit.directive (starts_at)
 	WHERE cause = 'reclaim' AND told_at IS NULL;
 COMMENT ON TABLE gpucredit.directive IS
 'Orders to live attempts, one per cause; ignored once the attempt has ended';
-COMMENT ON COLUMN gpucredit.directive.cause IS 'What caused it: cancel, claim, reclaim, boot, drain, device or part/node.';
+COMMENT ON COLUMN gpucredit.directive.cause IS 'What caused it: cancel, requeue, claim, reclaim, boot, drain, device or part/node.';
 COMMENT ON COLUMN gpucredit.directive.action IS 'checkpoint: save and leave by the deadline; stop: leave at once.';
 COMMENT ON COLUMN gpucredit.directive.reason IS 'The reason that the agent receives.';
 COMMENT ON COLUMN gpucredit.directive.deadline IS 'When checkpoint becomes stop; NULL: never.';
@@ -575,6 +575,9 @@ COMMENT ON TYPE gpucredit.settle_result IS
 CREATE TYPE gpucredit.cancel_result AS (job_state text, replayed boolean);
 COMMENT ON TYPE gpucredit.cancel_result IS
 'The state of a job once it is cancelled.';
+CREATE TYPE gpucredit.requeue_job_result AS (job_state text, replayed boolean);
+COMMENT ON TYPE gpucredit.requeue_job_result IS
+'The state of a job that is to run again.';
 CREATE TYPE gpucredit.hold_job_result AS (job_state text, held_by text,
 	replayed boolean);
 COMMENT ON TYPE gpucredit.hold_job_result IS
@@ -632,7 +635,7 @@ AS 'MODULE_PATHNAME', 'gpucredit_settle';
 COMMENT ON FUNCTION gpucredit.settle(text, bigint, int, text, interval, int,
 	text, text) IS
 'Agents: ends an attempt, exactly once. Its bill is spent, the rest of the hold returns to the buckets it came from, and its devices are free. Its bill is its price per hour times the time since its devices were taken (elapsed). What the hold does not cover is drawn first, as meter extends it, also for time past the wall limit.
-outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, or not_started: its node could not start it, so no failure is counted and nothing is billed (see part_ended). elapsed: the final run time in all; NULL or less than metered: what was metered stands. Only agents and administrators may pass it. For other callers the attempt ends now: it had its devices until now, and has them for gpucredit.node_suspect more, while they are fenced; or it had them until its silent node was last heard from. If it is the first report, the time since the start that elapsed leaves out is overhead, at most gpucredit.startup_max; not where the attempt is node_lost or not_started. exit_code, message: what the retry rules match (table retry_rule). failed and out_of_memory are retried within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
+outcome: completed, failed, out_of_memory, timeout, preempted, cancelled, node_lost, resized, requeued: its owner has it run again; or not_started: its node could not start it, so no failure is counted and nothing is billed (see part_ended). elapsed: the final run time in all; NULL or less than metered: what was metered stands. Only agents and administrators may pass it. For other callers the attempt ends now: it had its devices until now, and has them for gpucredit.node_suspect more, while they are fenced; or it had them until its silent node was last heard from. If it is the first report, the time since the start that elapsed leaves out is overhead, at most gpucredit.startup_max; not where the attempt is node_lost or not_started. exit_code, message: what the retry rules match (table retry_rule). failed and out_of_memory are retried within max_retries, or end the job at once. SIGTERM or SIGKILL (143, 137) of an attempt that was told to leave counts as preempted.
 Result: the stored settlement. refunded: work that the platform lost and the tier does not bill. job_state and retry_at: the job''s state, and when it may start again. replayed: the attempt was settled before. uncollected: what it cost and was not billed, because no credit covers it. The first late report of an agent still counts: completed ends a job that has not started again, and run time after an owner''s settle(), or after the server ended an attempt that it heard of, is billed.
 Errors: UC301 no such job; UC302 no such attempt; UC202 rate limited; 22023; 42501 elapsed passed by neither an agent nor an administrator.';
 
@@ -644,6 +647,15 @@ COMMENT ON FUNCTION gpucredit.cancel(text, bigint, text, text) IS
 'Jobs: cancels a job. A waiting job ends now. A running job is told to stop, and ends when its agent settles it. A job that is over stays as it is.
 Result: the job''s state after the call.
 Errors: UC301 no such job; UC201 key used with other arguments; UC202 rate limited; 22023.';
+
+CREATE FUNCTION gpucredit.requeue_job(org text, job bigint, key text,
+	reason text DEFAULT NULL) RETURNS gpucredit.requeue_job_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_requeue_job';
+COMMENT ON FUNCTION gpucredit.requeue_job(text, bigint, text, text) IS
+'Jobs: has a running job run again from the beginning, or from its last checkpoint. It is told to stop; when its agent settles it, it returns to the queue under a new hold for its whole wall limit, whatever its exit code. That is no failure and counts against no limit; what ran is billed. It waits for gpucredit.retry_backoff before it can start. A job that waits stays as it is.
+Result: the job''s state after the call; stopping: its attempt is told to stop.
+Errors: UC301 no such job; UC303 it is over or was cancelled, or another scheduler runs it; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE FUNCTION gpucredit.hold_job(org text, job bigint, key text,
 	reason text DEFAULT NULL) RETURNS gpucredit.hold_job_result

@@ -99,8 +99,8 @@ GRANT EXECUTE ON FUNCTION			/* holds; submitting */
 TO gpucredit_admin, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION
-	gpucredit.cancel, gpucredit.hold_job, gpucredit.release_job,
-	gpucredit.open_session
+	gpucredit.cancel, gpucredit.requeue_job, gpucredit.hold_job,
+	gpucredit.release_job, gpucredit.open_session
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
@@ -209,8 +209,8 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.hold, gpucredit.extend_hold, gpucredit.capture,
 	gpucredit.release, gpucredit.reserve, gpucredit.quote,
 	gpucredit.store_file, gpucredit.settle, gpucredit.cancel,
-	gpucredit.hold_job, gpucredit.release_job, gpucredit.open_session,
-	gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.requeue_job, gpucredit.hold_job, gpucredit.release_job,
+	gpucredit.open_session, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,

@@ -66,6 +66,7 @@
 	X(settle, JOB, QUIET) \
 	X(part_ended, JOB, QUIET) \
 	X(cancel, JOB, WAKES) \
+	X(requeue_job, JOB, QUIET) \
 	X(hold_job, JOB, QUIET) \
 	X(release_job, JOB, WAKES) \
 	X(checkpoint, JOB, QUIET) \
@@ -120,7 +121,7 @@ typedef enum ApiFunction
 	 (entry) == API_reserve || (entry) == API_quote || \
 	 (entry) == API_store_file || \
 	 (entry) == API_settle || (entry) == API_cancel || \
-	 (entry) == API_hold_job || (entry) == API_release_job || \
+	 (entry) == API_requeue_job || (entry) == API_hold_job || (entry) == API_release_job || \
 	 (entry) == API_log_wish || (entry) == API_open_session)
 
 typedef enum ApiSubject

@@ -56,8 +56,8 @@ typedef struct Binding
 #define MAY_CALL \
 	(BIT(hold) | BIT(extend_hold) | BIT(capture) | BIT(release) | \
 	 BIT(reserve) | BIT(quote) | BIT(store_file) | BIT(settle) | \
-	 BIT(cancel) | BIT(hold_job) | BIT(release_job) | BIT(meter) | BIT(checkpoint) | BIT(log_wish) | \
-	 BIT(open_session) | \
+	 BIT(cancel) | BIT(requeue_job) | BIT(hold_job) | BIT(release_job) | \
+	 BIT(meter) | BIT(checkpoint) | BIT(log_wish) | BIT(open_session) | \
 	 BIT(allocate) | BIT(allocate_quota))
 #define BIT(name)	(UINT64CONST(1) << API_##name)
 

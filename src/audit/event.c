@@ -68,6 +68,7 @@ static const struct
 	{"part_ended", NULL, "job.part_ended"},
 	{"cancel", "cancelled", "job.ended"},
 	{"cancel", "stopping", "job.stopping"},
+	{"requeue_job", "stopping", "job.stopping"},
 	{"hold_job", "held", "job.held"},
 	{"release_job", "released", "job.released"},
 	{"place", "eligible", "job.eligible"},

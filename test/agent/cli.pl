@@ -516,6 +516,7 @@ is((slurm('squeue', '-h', '-j', $base, '-o', '%K'))[1], "1\n3\n4\n", 'the others
 like((slurm('scontrol', 'show', 'job', "${base}_3"))[1], qr/^JobId=\d+ ArrayJobId=$base ArrayTaskId=3 JobName=arr\n.*\n   JobState=PENDING Reason=JobHeldUser Dependency=\(null\)\n/, 'scontrol show job');
 like((slurm('scontrol', 'release', $base))[1], qr/^(job \d+: queued\n){3}/, 'the array is released');
 is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%r'))[1], "Resources\n", 'all of it');
+like((slurm('scontrol', 'requeue', "${base}_[1,3]"))[1], qr/^(job \d+: queued\n){2}$/, 'what waits is requeued already');
 like((slurm('scontrol', 'hold', "${base}_[1,3]"))[1], qr/^(job \d+: queued, held by its owner\n){2}$/, 'and held again in part');
 is((slurm('scancel', '-n', 'arr', '-t', 'PD', '-u', 'alice'))[0], 0, 'cancelled by name, state and user');
 is((slurm('squeue', '-h', '-j', $base))[1], '', 'all of the array');

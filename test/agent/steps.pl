@@ -9,7 +9,7 @@ use GpuCreditAgent;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $cluster = cluster('steps');
+my $cluster = cluster('steps', "gpucredit.retry_backoff = '1s'");
 my $server  = $cluster->{server};
 my @nodes   = map {
 	add_node($cluster, "n$_", 2, conf => [ "address = 127.0.0.$_", 'listen = yes' ])
@@ -83,6 +83,55 @@ wait_for('the step runs', 30, sub { -e "$out/ran0" && -e "$out/ran1" });
 kill('KILL', keeper_pid($nodes[1], $job, 1));
 wait_for_state($cluster, $job, 'completed', 60);
 is(slurp_file("$out/ran1"), "x\nx\n", 'the platform\'s failure is made good without being asked');
+
+# A job has itself run again: from a task on either node, whose program has
+# closed the job's descriptor, and from a script that ends at once.
+my $closes = q{perl -MPOSIX -e 'POSIX::close($_) for 3 .. 20; exec "scontrol", "requeue", $ENV{SLURM_JOB_ID}'};
+foreach my $asks ([ 'a task beside the script', "srun -n 1 $closes; sleep 600" ],
+	[ 'a task on another node', "srun -N 2 -n 2 bash -c '[ \$SLURM_PROCID = 0 ] || exec bash \$OUT/asks'; sleep 600" ],
+	[ 'a script that then ends with 0', 'scontrol requeue $SLURM_JOB_ID; exit 0' ],
+	[ 'a line to its descriptor', 'echo requeue >&3; sleep 600' ])
+{
+	my ($who, $command) = @$asks;
+
+	$job = submit($cluster, '4xT4', qq{
+echo "\$SLURM_JOB_ID run \$SLURM_RESTART_COUNT" >> \$OUT/runs
+[ \$SLURM_RESTART_COUNT = 0 ] || exit 0
+cat > \$OUT/asks <<'EOT'
+$closes
+EOT
+$command}, %once);
+	$out = $cluster->{submitted}{$job};
+	wait_for_state($cluster, $job, 'completed', 60);
+	is(slurp_file("$out/runs"), "$job run 0\n$job run 1\n", "$who has the job run again under its number");
+	is(query($server, 'credit', "SELECT string_agg(outcome, ' ' ORDER BY attempt) || ' ' || (SELECT failures FROM gpucredit.job WHERE job = $job)
+		FROM gpucredit.attempt WHERE job = $job"), 'requeued completed 0', '... which is no failure');
+}
+bill_is_fair($cluster, $job, 4, undef, 2);
+$job = submit($cluster, '1xT4', q{
+scontrol requeue 999999 2> $OUT/other; echo $? >> $OUT/other
+SLURM_ARRAY_JOB_ID=7 SLURM_ARRAY_TASK_ID=3 scontrol requeue 7_4 2>> $OUT/other; echo $? >> $OUT/other
+env -i PATH="$PATH" SLURM_JOB_ID=$SLURM_JOB_ID scontrol requeue $SLURM_JOB_ID 2>> $OUT/other; echo $? >> $OUT/other}, %once);
+wait_for_state($cluster, $job, 'completed', 60);
+is(slurp_file("$cluster->{submitted}{$job}/other"), qq{scontrol: inside a job, only the job itself can be requeued; "999999" is another one
+1
+scontrol: inside a job, only the job itself can be requeued; "7_4" is another one
+1
+scontrol: the job could not be requeued: no process above this one has the job's descriptor (GPUCREDIT_FD)
+1
+}, 'another job is not requeued, and a command without the job\'s environment fails');
+
+# Its owner has it run again, while its agents are away.
+$job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; [ $SLURM_RESTART_COUNT = 0 ] || exit 0; trap 'exit 0' TERM; sleep 600 & wait}, %once);
+$out = $cluster->{submitted}{$job};
+wait_for('it runs', 30, sub { -s "$out/runs" });
+kill_agent($_) foreach @nodes;
+is(query($server, 'credit', "SELECT job_state FROM gpucredit.requeue_job('acme', $job, 'again')"), 'stopping', 'a running job is told to stop');
+start_agent($_) foreach @nodes;
+wait_for_state($cluster, $job, 'completed', 60);
+is(slurp_file("$out/runs"), "x\nx\n", 'and runs once more');
+is(query($server, 'credit', "SELECT string_agg(outcome || ' ' || exit_code, ', ' ORDER BY attempt) FROM gpucredit.attempt WHERE job = $job"),
+	'requeued 0, completed 0', 'though its program ended with 0');
 
 end_cluster($cluster);
 done_testing();

@@ -191,6 +191,8 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'bigint', 'v', 'admin agent'),
 ('cancel', 'org text, job bigint, key text, reason text DEFAULT NULL',
 	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
+('requeue_job', 'org text, job bigint, key text, reason text DEFAULT NULL',
+	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
 ('hold_job', 'org text, job bigint, key text, reason text DEFAULT NULL',
 	'job_state text, held_by text, replayed boolean', 'v', 'admin app operator tenant'),
 ('release_job', 'org text, job bigint, key text, reason text DEFAULT NULL',

@@ -51,7 +51,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
 ('function', 'admin app operator tenant',
-	'cancel hold_job log_get log_wish open_session release_job'),
+	'cancel hold_job log_get log_wish open_session release_job requeue_job'),
 ('function', 'admin app tenant',
 	'capture extend_hold hold quote release reserve store_file'),
 ('function', 'admin auditor',
@@ -166,7 +166,7 @@ INSERT INTO listed VALUES
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
 		gpucredit.open_session_result gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
 		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.quote_result gpucredit.rebuild_result gpucredit.refund_result
-		gpucredit.release_result gpucredit.reservation_result gpucredit.reserve_result
+		gpucredit.release_result gpucredit.requeue_job_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result

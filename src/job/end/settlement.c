@@ -77,7 +77,7 @@ SQL_STATEMENT(stored_read, SPI_OK_SELECT, "text, bigint, int",
 
 const char *const OutcomeNames[OUTCOMES] = {
 	"completed", "failed", "out_of_memory", "timeout", "preempted",
-	"cancelled", "node_lost", "resized", "not_started"
+	"cancelled", "node_lost", "resized", "not_started", "requeued"
 };
 
 /* Exit codes that a shell reports for a process that a signal ended. */
@@ -110,6 +110,11 @@ SQL_STATEMENT(platform_directs, SPI_OK_SELECT, "text, bigint, int",
 			  "  OR d.cause LIKE 'drain/%' OR d.cause LIKE 'boot/%'"
 			  "  OR d.cause LIKE 'device/%'))");
 
+SQL_STATEMENT(requeue_directs, SPI_OK_SELECT, "text, bigint, int",
+			  "SELECT EXISTS (SELECT FROM gpucredit.directive d"
+			  " WHERE d.org = $1 AND d.job = $2 AND d.attempt = $3"
+			  " AND d.cause = '" REQUEUE_CAUSE "')");
+
 /*
  * Waits shorter than LEAST_WAIT occur on any busy server and are not billed. A
  * tenant's transaction can keep a report waiting for
@@ -124,6 +129,8 @@ static bool platform_did_not_start(const Settlement *settlement);
 static bool platform_lost(const Settlement *settlement,
 						  const Attempt *attempt);
 static void cut_elapsed(Settlement *settlement, Attempt *attempt);
+static bool owner_requeued(const Settlement *settlement, const Job *job,
+						   const Attempt *attempt);
 static void outcome_from_signal(Settlement *settlement, const Job *job,
 								const Attempt *attempt);
 static bool of_platform(const Settlement *settlement);
@@ -149,6 +156,11 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		(void) PartsOutcome(attempt, false, settlement);
 	cut_elapsed(settlement, attempt);
 	settlement->cost = AttemptCost(attempt, attempt->elapsed);
+	if (owner_requeued(settlement, job, attempt))
+	{
+		settlement->outcome = REQUEUED;
+		settlement->reason = REQUEUE_REASON;
+	}
 	outcome_from_signal(settlement, job, attempt);
 	next_job_state(settlement, job);
 	move_money(settlement, job, attempt);
@@ -238,6 +250,29 @@ platform_did_not_start(const Settlement *settlement)
 }
 
 /*
+ * Whether the program of an attempt ended, with whatever exit code, after its
+ * owner had the job run again. An attempt that ended for another reason, and a
+ * cancelled job, keep their outcome.
+ */
+static bool
+owner_requeued(const Settlement *settlement, const Job *job,
+			   const Attempt *attempt)
+{
+	switch (settlement->outcome)
+	{
+		case COMPLETED:
+		case FAILED:
+		case OUT_OF_MEMORY:
+		case TIMEOUT:
+			return attempt->directed && !job->cancelled &&
+				SqlBool(SqlRun(&requeue_directs,
+							   VALUES(ATTEMPT_KEY(attempt))), 0, 1);
+		default:
+			return false;
+	}
+}
+
+/*
  * Changes the outcome if the signal of an ordered stop ended the process. The
  * outcome is then the reason for the stop and no failure of the job, unless
  * the job was stuck. After a directive to save, an exit by SIGTERM may also
@@ -285,7 +320,7 @@ next_job_state(Settlement *settlement, const Job *job)
 {
 	static const char *const last_state[OUTCOMES] = {
 		"completed", "failed", "failed", "timeout", NULL, "cancelled", NULL,
-		NULL, NULL
+		NULL, NULL, NULL
 	};
 
 	settlement->failures = job->failures;
@@ -311,10 +346,16 @@ next_job_state(Settlement *settlement, const Job *job)
 	}
 }
 
-/* Returns how long the job waits before it is retried. */
+/*
+ * Returns how long the job waits before it is retried. A job that is requeued
+ * by its owner waits as after one failure, so that a job that requeues itself
+ * at once does not occupy the scheduler.
+ */
 static int64
 backoff(const Settlement *settlement, const Job *job)
 {
+	if (settlement->outcome == REQUEUED)
+		return RetryBackoff(1);
 	if (settlement->outcome == NOT_STARTED)
 		return RetryBackoff(RetryNotStarted(job) + 1);
 	return settlement->failures > job->failures ?

@@ -15,15 +15,18 @@
 typedef enum Outcome
 {
 	COMPLETED, FAILED, OUT_OF_MEMORY, TIMEOUT, PREEMPTED, CANCELLED,
-	NODE_LOST, RESIZED, NOT_STARTED
+	NODE_LOST, RESIZED, NOT_STARTED, REQUEUED
 } Outcome;
 
-#define OUTCOMES	9
+#define OUTCOMES	10
 #define PART_FAILED		"part_failed"	/* reason of the parts that stop
 										 * because another failed */
 #define SCRIPT_ENDED	"script_ended"	/* reason of the parts that stop
 										 * because the script on the first
 										 * node ended */
+#define REQUEUE_CAUSE	"requeue"	/* cause of the directive by which its
+										 * owner has a job run again */
+#define REQUEUE_REASON	"requeued"	/* the reason in that directive */
 #define NOT_HEARD_FROM	"not_heard_from"
 #define NODE_RECLAIMED	"reclaimed"
 

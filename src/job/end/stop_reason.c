@@ -46,6 +46,8 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 	{
 		if (strcmp(settlement->reason, "resized") == 0)
 			settlement->outcome = RESIZED;
+		else if (strcmp(settlement->reason, REQUEUE_REASON) == 0)
+			settlement->outcome = REQUEUED;
 		else if (strcmp(settlement->reason, PART_FAILED) == 0)
 			settlement->outcome = FAILED;
 		else if (strcmp(settlement->reason, SCRIPT_ENDED) == 0)

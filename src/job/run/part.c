@@ -262,6 +262,7 @@ stops_others(const Part *part, const Attempt *attempt)
 		case CANCELLED:
 		case TIMEOUT:
 		case RESIZED:
+		case REQUEUED:
 			answer = AnswerLive(attempt, ClockNow());
 			return answer.reason == NULL ||
 				strcmp(answer.reason, "periodic") == 0;
