@@ -9,7 +9,7 @@ CREATE TABLE gpucredit_registry.alert (
 	alert bigint GENERATED ALWAYS AS IDENTITY,
 	at timestamptz NOT NULL,
 	account text COLLATE "C" NOT NULL,
-	kind text NOT NULL CHECK (kind IN ('storage_quota', 'egress_quota', 'scan', 'quarantine', 'denied', 'unpaid')),
+	kind text NOT NULL CHECK (kind IN ('storage_quota', 'egress_quota', 'scan', 'quarantine', 'denied', 'unpaid', 'mirror')),
 	subject text COLLATE "C" NOT NULL,
 	day date NOT NULL,
 	detail jsonb NOT NULL,
@@ -17,7 +17,7 @@ CREATE TABLE gpucredit_registry.alert (
 	CONSTRAINT alert_once UNIQUE (org, kind, subject, day)
 );
 COMMENT ON TABLE gpucredit_registry.alert IS
-'What owners should know: quotas that are nearly used, versions that failed a scan or are in quarantine, what was denied, bills that could not be paid';
+'What owners should know: quotas that are nearly used, versions that failed a scan or are in quarantine, what was denied, bills that could not be paid, mirrors that failed';
 
 CREATE FUNCTION gpucredit_registry.raise_alert(org text, account text, kind text,
 	subject text, detail jsonb) RETURNS boolean
@@ -121,5 +121,5 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.alerts(text, text, bigint, integer) IS
 'Alerts: what an account, and all below it, should know, oldest first.
 after: the last alert that was read. n: 1 to 1,000.
-Result: kind: storage_quota, egress_quota: 80 % of it is used; scan: a version failed one, and is restricted; quarantine: versions of a repository are in it; denied: an upload, commit or download was, for the reason in detail; unpaid: a day could not be charged.
+Result: kind: storage_quota, egress_quota: 80 % of it is used; scan: a version failed one, and is restricted; quarantine: versions of a repository are in it; denied: an upload, commit or download was, for the reason in detail; unpaid: a day could not be charged; mirror: a repository could not follow its remote.
 Errors: UC001 no such account; 22023.';

@@ -69,6 +69,29 @@ CREATE TABLE gpucredit_registry.protected_ref (
 COMMENT ON TABLE gpucredit_registry.protected_ref IS
 'Refs that move_ref() alone moves';
 
+/*
+ * Where versions that were not made here come from (62_origin.sql). A client
+ * may name such a version by the oid that it has there.
+ */
+CREATE TABLE gpucredit_registry.origin (
+	org text COLLATE "C" NOT NULL,
+	version bigint NOT NULL,
+	model bigint NOT NULL,
+	source text COLLATE "C" NOT NULL,	/* as this registry's operator names a
+										 * remote, or the key of an export */
+	repository text NOT NULL,	/* its name there */
+	oid text COLLATE "C" NOT NULL CHECK (oid ~ '^[0-9a-f]{40}$'),
+	files bytea NOT NULL,		/* SHA-256 of its list of files */
+	detail jsonb NOT NULL,		/* what the source says of it */
+	recorded_at timestamptz NOT NULL,
+	CONSTRAINT origin_pkey PRIMARY KEY (org, version),
+	CONSTRAINT origin_oid UNIQUE (org, model, oid),
+	FOREIGN KEY (org, version) REFERENCES gpucredit_registry.version
+);
+CREATE INDEX origin_named ON gpucredit_registry.origin (oid);
+COMMENT ON TABLE gpucredit_registry.origin IS
+'The registry, repository and oid from which versions were mirrored or imported';
+
 CREATE TABLE gpucredit_registry.entry (
 	org text COLLATE "C" NOT NULL,
 	line bigint NOT NULL,
@@ -190,7 +213,10 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.may_use_object(text, bytea, gpucredit_registry.caller) IS
 'Internal: did the caller send these bytes within a day, or may he read them somewhere?';
 
-/* Returns the version that a ref's name or an oid denotes. */
+/*
+ * Returns the version that a ref's name or an oid denotes: its own, or the one
+ * that it has where it comes from.
+ */
 CREATE FUNCTION gpucredit_registry.find_version(m gpucredit_registry.model, rev text)
 RETURNS gpucredit_registry.version
 LANGUAGE sql STABLE
@@ -201,7 +227,9 @@ BEGIN ATOMIC
 			FROM gpucredit_registry.ref r
 			WHERE r.org = (m).org AND r.model = (m).model
 				AND r.ref = CASE find_version.rev WHEN 'HEAD' THEN 'main'
-					ELSE find_version.rev END));
+					ELSE find_version.rev END)
+			OR v.version = (SELECT o.version FROM gpucredit_registry.origin o
+				WHERE o.org = (m).org AND o.model = (m).model AND o.oid = find_version.rev));
 END;
 COMMENT ON FUNCTION gpucredit_registry.find_version(gpucredit_registry.model, text) IS
 'Internal: the version of a branch, tag or oid; NULL for none.';
@@ -715,6 +743,44 @@ COMMENT ON FUNCTION gpucredit_registry.make_version(gpucredit_registry.model, te
 'Internal: the version of a commit on top of another.';
 
 /*
+ * Stores the objects of a commit, and makes its version. Where the organisation
+ * may not store them, "reason" says why, and all that was stored is rolled back.
+ * The caller has locked the repository.
+ */
+CREATE FUNCTION gpucredit_registry.store_version(m gpucredit_registry.model, ref text,
+	head gpucredit_registry.version, operations jsonb, parents jsonb,
+	caller gpucredit_registry.caller, author text, title text, description text,
+	OUT new gpucredit_registry.version, OUT reason text)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	objects bytea[];
+	fresh bytea[];
+BEGIN
+	objects := gpucredit_registry.commit_objects((m).org, store_version.operations,
+		store_version.caller);
+	PERFORM gpucredit_registry.check_fingerprints(objects);
+	fresh := gpucredit_registry.hold_objects((m).org, array_remove(objects, NULL));
+	new := gpucredit_registry.make_version(m, store_version.ref, head,
+		store_version.operations, objects, store_version.parents, store_version.caller,
+		store_version.author, store_version.title, store_version.description);
+	reason := gpucredit_registry.commit_denial(m, objects, fresh);
+	IF reason IS NOT NULL THEN
+		RAISE EXCEPTION 'denied';
+	END IF;
+	PERFORM gpucredit_registry.use_objects((m).org, fresh);
+EXCEPTION WHEN raise_exception THEN
+	IF reason IS NULL THEN
+		RAISE;
+	END IF;
+	new := NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.store_version(gpucredit_registry.model, text, gpucredit_registry.version, jsonb, jsonb, gpucredit_registry.caller, text, text, text) IS
+'Internal: the version of a commit, or why it may not be stored.';
+
+/*
  * A commit of thousands of files fills tables for which its plans were made
  * while they were small. Without sequential scans these plans stay good.
  */
@@ -730,9 +796,7 @@ DECLARE
 	r gpucredit_registry.commit_result;
 	head gpucredit_registry.version;
 	kept jsonb;
-	objects bytea[];
-	fresh bytea[];
-	new gpucredit_registry.version;
+	stored record;
 BEGIN
 	PERFORM gpucredit_registry.check_ref(commit_as.ref);
 	IF jsonb_typeof(commit_as.operations) IS DISTINCT FROM 'array'
@@ -774,33 +838,20 @@ BEGIN
 			HINT = 'Look at what is new, and commit on top of it.';
 	END IF;
 	r.replayed := false;
-	BEGIN
-		objects := gpucredit_registry.commit_objects((m).org, commit_as.operations,
-			commit_as.caller);
-		PERFORM gpucredit_registry.check_fingerprints(objects);
-		fresh := gpucredit_registry.hold_objects((m).org, array_remove(objects, NULL));
-		new := gpucredit_registry.make_version(m, commit_as.ref, head, commit_as.operations,
-			objects, commit_as.parents, commit_as.caller, commit_as.author, commit_as.title,
-			commit_as.description);
-		r.reason := gpucredit_registry.commit_denial(m, objects, fresh);
-		IF r.reason IS NOT NULL THEN
-			RAISE EXCEPTION 'denied';
-		END IF;
-		PERFORM gpucredit_registry.use_objects((m).org, fresh);
-	EXCEPTION WHEN raise_exception THEN
-		IF r.reason IS NULL THEN
-			RAISE;
-		END IF;
-		/* All that the commit had stored was rolled back. */
+	stored := gpucredit_registry.store_version(m, commit_as.ref, head, commit_as.operations,
+		commit_as.parents, commit_as.caller, commit_as.author, commit_as.title,
+		commit_as.description);
+	IF stored.reason IS NOT NULL THEN
 		r.status := 'denied';
+		r.reason := stored.reason;
 		PERFORM gpucredit_registry.record((m).org, 'commit', commit_as.author,
 			jsonb_build_object('model', (m).model, 'ref', commit_as.ref, 'denied', r.reason));
 		PERFORM gpucredit_registry.report_denial((m).org, (m).account, r.reason);
 		PERFORM gpucredit_registry.request_end((m).org, commit_as.key, to_jsonb(r));
 		RETURN r;
-	END;
-	r.version := new.version;
-	r.oid := new.oid;
+	END IF;
+	r.version := (stored.new).version;
+	r.oid := (stored.new).oid;
 	INSERT INTO gpucredit_registry.ref
 	VALUES ((m).org, (m).model, commit_as.ref, r.version)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version;
@@ -884,6 +935,7 @@ BEGIN
 	PERFORM gpucredit_registry.check_movable(m, NULL);
 	PERFORM gpucredit_registry.check_held(m, NULL);
 	DELETE FROM gpucredit_registry.retention_rule r WHERE r.org = m.org AND r.model = m.model;
+	DELETE FROM gpucredit_registry.mirror r WHERE r.org = m.org AND r.model = m.model;
 	FOR u IN
 		SELECT o.upload FROM gpucredit_registry.upload o
 		WHERE o.org = m.org AND o.model = m.model

@@ -33,7 +33,7 @@ COMMENT ON FUNCTION gpucredit_registry.find_revision(text, text, text) IS
 'Repositories: the numbers and oid that a model''s name and revision stand for.
 rev: a branch, tag or oid. Errors: UC501 no such model or revision, or its account is not the session''s.';
 
-CREATE FUNCTION gpucredit_registry.check_movable(m gpucredit_registry.model, ref text,
+CREATE FUNCTION gpucredit_registry.check_protected(m gpucredit_registry.model, ref text,
 	version bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
@@ -41,18 +41,39 @@ AS $$
 BEGIN
 	IF EXISTS (SELECT FROM gpucredit_registry.protected_ref p
 		WHERE p.org = (m).org AND p.model = (m).model
-			AND p.ref = coalesce(check_movable.ref, p.ref))
+			AND p.ref = coalesce(check_protected.ref, p.ref))
 	THEN
 		RAISE EXCEPTION 'a ref of "%/%" is protected', (m).org, (m).name
 			USING ERRCODE = 'insufficient_privilege',
-			DETAIL = format('It is "%s".', coalesce(check_movable.ref, 'one of several')),
+			DETAIL = format('It is "%s".', coalesce(check_protected.ref, 'one of several')),
 			HINT = 'It moves by move_ref(), after a gate let the version pass.';
 	END IF;
-	PERFORM gpucredit_registry.check_immutable(m, check_movable.ref, check_movable.version);
+	PERFORM gpucredit_registry.check_immutable(m, check_protected.ref, check_protected.version);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.check_protected(gpucredit_registry.model, text, bigint) IS
+'Internal: refuses to move a protected ref or an immutable tag to a version, or to delete it (42501); ref NULL: any of the repository.';
+
+CREATE FUNCTION gpucredit_registry.check_movable(m gpucredit_registry.model, ref text,
+	version bigint DEFAULT NULL) RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_protected(m, check_movable.ref, check_movable.version);
+	IF EXISTS (SELECT FROM gpucredit_registry.mirror_ref r
+		WHERE r.org = (m).org AND r.model = (m).model AND r.ref = check_movable.ref
+			AND NOT r.gone)
+	THEN
+		RAISE EXCEPTION 'ref "%" of "%/%" is mirrored', check_movable.ref, (m).org, (m).name
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = 'It moves only as the ref of the repository that it mirrors.',
+			HINT = 'Use another branch, or end the mirror by delete_mirror().';
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.check_movable(gpucredit_registry.model, text, bigint) IS
-'Internal: refuses to move a protected ref or an immutable tag to a version, or to delete it (42501); ref NULL: any of the repository.';
+'Internal: refuses what check_protected() refuses, and to move or delete a ref that a mirror moves (42501).';
 
 /* Moves a ref. The caller has locked the repository. */
 CREATE FUNCTION gpucredit_registry.put_ref(m gpucredit_registry.model, ref text,

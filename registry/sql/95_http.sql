@@ -49,6 +49,9 @@ BEGIN
 			RETURN gpucredit_registry.hub_commit(r, m, words[2]);
 		WHEN route = 'GET commits' AND words[2] IS NOT NULL THEN
 			RETURN gpucredit_registry.hub_commits(r, m, words[2]);
+		WHEN route = 'GET provenance' AND words[2] IS NOT NULL THEN
+			RETURN gpucredit_registry.json_response(gpucredit_registry.provenance(m,
+				gpucredit_registry.require_version(m, words[2]), (r).caller));
 		WHEN route ~ '^(GET|POST) scores$' AND words[2] IS NOT NULL THEN
 			RETURN gpucredit_registry.hub_scores(r, m, words[2]);
 		WHEN route = 'GET refs' THEN

@@ -113,6 +113,15 @@ BEGIN ATOMIC
 			OR m.deleted_at IS NULL AND EXISTS (SELECT FROM gpucredit_registry.ref r
 				WHERE r.org = v.org AND r.model = v.model AND r.version = v.version))
 	UNION ALL
+	SELECT o.org, 'origin_is_its_files', format('version %s', o.version)
+	FROM gpucredit_registry.origin o
+		JOIN gpucredit_registry.version v USING (org, version)
+	WHERE v.dropped_at IS NULL AND o.files <> sha256(convert_to((
+		SELECT coalesce(string_agg(f.path || E'\n' || encode(f.object, 'hex'), E'\n'
+			ORDER BY f.path), '')
+		FROM gpucredit_registry.file f
+		WHERE f.org = o.org AND f.version = o.version), 'UTF8'))
+	UNION ALL
 	/* What is past its retention has left the log; the sums stay. */
 	SELECT d.org, 'downloads_are_counted', format(
 		'repository %s: %s downloads of %s bytes in the log, %s of %s counted', d.model,

@@ -1,7 +1,8 @@
 /*
  * 99_grants.sql: who may do what. The daemon logs in as a member of
  * gpucredit_registry_daemon, which may call the daemon's functions and read no
- * table.
+ * table; registry-mirror as one of gpucredit_registry_mirror, which may do what
+ * its claims allow.
  */
 DO $$
 BEGIN
@@ -9,6 +10,13 @@ BEGIN
 EXCEPTION WHEN duplicate_object THEN
 	NULL;			/* roles belong to the cluster, so another database may
 					 * have created it */
+END
+$$;
+DO $$
+BEGIN
+	CREATE ROLE gpucredit_registry_mirror NOLOGIN;
+EXCEPTION WHEN duplicate_object THEN
+	NULL;
 END
 $$;
 
@@ -21,9 +29,10 @@ REVOKE ALL ON TYPE gpucredit_registry.caller, gpucredit_registry.http_request,
 FROM PUBLIC;
 GRANT USAGE ON SCHEMA gpucredit_registry TO gpucredit_admin, gpucredit_operator,
 	gpucredit_app, gpucredit_agent, gpucredit_auditor, gpucredit_tenant,
-	gpucredit_registry_daemon;
+	gpucredit_registry_daemon, gpucredit_registry_mirror;
 GRANT USAGE ON TYPE gpucredit_registry.upload_result, gpucredit_registry.commit_result
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
+GRANT USAGE ON TYPE gpucredit_registry.commit_result TO gpucredit_registry_mirror;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.http, gpucredit_registry.knows_token,
 	gpucredit_registry.new_pack,
@@ -44,13 +53,29 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.create_model,
 	gpucredit_registry.start_upload,
 	gpucredit_registry.commit, gpucredit_registry.add_parent, gpucredit_registry.add_dataset,
 	gpucredit_registry.storage,
-	gpucredit_registry.find_revision, gpucredit_registry.protect_ref,
+	gpucredit_registry.find_model, gpucredit_registry.find_revision,
+	gpucredit_registry.protect_ref,
 	gpucredit_registry.set_score, gpucredit_registry.scores,
 	gpucredit_registry.set_alias, gpucredit_registry.delete_alias, gpucredit_registry.aliases,
 	gpucredit_registry.set_immutable_tags, gpucredit_registry.set_retention,
 	gpucredit_registry.delete_retention, gpucredit_registry.retention,
-	gpucredit_registry.apply_retention
+	gpucredit_registry.apply_retention,
+	gpucredit_registry.set_mirror, gpucredit_registry.delete_mirror
 TO gpucredit_admin, gpucredit_app, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.mirrors, gpucredit_registry.origins,
+	gpucredit_registry.imports
+TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
+
+/* A tenant does not say himself where his versions come from. */
+GRANT EXECUTE ON FUNCTION gpucredit_registry.import_object,
+	gpucredit_registry.import_version, gpucredit_registry.import_refs
+TO gpucredit_admin, gpucredit_app;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.claim_mirror, gpucredit_registry.mirror_object,
+	gpucredit_registry.extend_mirror, gpucredit_registry.mirror_version,
+	gpucredit_registry.report_mirror
+TO gpucredit_admin, gpucredit_registry_mirror;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.use_version
 TO gpucredit_admin, gpucredit_app, gpucredit_agent, gpucredit_tenant;
