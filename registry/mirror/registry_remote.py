@@ -125,7 +125,10 @@ class Answer:
         """Exactly so many bytes, which come fast enough; then the body ends."""
         began, came = began or time.monotonic(), 0
         while came < length:
-            block = self.response.read1(min(BLOCK, length - came))
+            try:
+                block = self.response.read1(min(BLOCK, length - came))
+            except OSError as error:
+                raise RemoteError("the remote broke off: %s" % error) from None
             if not block:
                 raise RemoteError("%d of %d bytes came" % (came, length))
             came += len(block)
@@ -148,6 +151,7 @@ class Remote:
         self.token, self.judge = token, judge or Judge()
         self.context = ssl.create_default_context(cafile=ca)
         self.has_provenance = True
+        self.go_on = lambda: None       # is called before each request
 
     def request(self, url, headers=None, anywhere=False):
         """An answer of status 200 or 206, after redirects."""
@@ -196,6 +200,7 @@ class Remote:
 
     def json(self, url):
         """A JSON answer of bounded size and time, and the next page's address."""
+        self.go_on()
         answer = self.request(url)
         body, ends = bytearray(), time.monotonic() + ANSWER_SECONDS
         try:
@@ -239,7 +244,7 @@ class Remote:
         while url:
             page, url = self.json(url)
             pages += 1
-            if not isinstance(page, list) or pages > 1000:
+            if not isinstance(page, list) or pages > 1000 or url and not page:
                 raise RemoteError("the remote lists files in a malformed way")
             for entry in page:
                 if isinstance(entry, dict) and entry.get("type") == "directory":
@@ -339,6 +344,7 @@ def checked_entry(entry):
     lfs = entry.get("lfs") if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or entry.get("type") != "file" \
             or not isinstance(entry.get("path"), str) or not entry["path"] \
+            or "\0" in entry["path"] \
             or len(entry["path"]) > 1024 or not isinstance(entry.get("size"), int) \
             or isinstance(entry["size"], bool) or not 0 <= entry["size"] <= 1 << 42:
         raise RemoteError("the remote lists a malformed file")
