@@ -66,6 +66,12 @@ class Writer:
         if os.path.lexists(self.path):
             raise FolderError("%s is there already" % self.path)
         os.makedirs(os.path.join(self.partial, "files"), exist_ok=True)
+        # Others could have put links where files are going to be written.
+        for folder in (self.partial, os.path.join(self.partial, "files")):
+            about = os.lstat(folder)
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != os.geteuid() \
+                    or about.st_mode & 0o022:
+                raise FolderError("%s is not a folder that you alone may write" % folder)
         self.kept = set()
 
     def add(self, digest, size, blocks):

@@ -20,6 +20,7 @@ my $dir = PostgreSQL::Test::Utils::tempdir();
 
 daemon_start($node);
 far_start($node);
+$node->safe_psql('reg', 'CREATE ROLE ada LOGIN IN ROLE gpucredit_admin');
 my $token = registry_token($node, 'acme');
 my $far_token = $node->safe_psql('far',
 	q{SELECT gpucredit_registry.issue_token('acme', 'lab', 'write')});
@@ -47,7 +48,7 @@ sub import_from
 {
 	my ($folder, @options) = @_;
 
-	return registry_mirror(daemon_url(''), 'import', '--database', database_of('reg'),
+	return registry_mirror(daemon_url(''), 'import', '--database', database_of('reg', 'ada'),
 		'--trusted', "$dir/trusted", '--org', 'acme', '--account', 'vision', @options, "$dir/$folder");
 }
 
@@ -259,7 +260,13 @@ foreach my $role ('vera', 'worker')
 {
 	refused('four', qr/permission denied/, "as $role", '--database', database_of('reg', $role));
 }
-system_or_bail('chmod', '644', "$dir/lab.key");
+mkdir "$dir/five.partial";
+chmod 0777, "$dir/five.partial";
+($rc, $out) = export_to('five');
+like($out, qr/you alone may write/, 'a folder that others may write is not written to');
+rmdir "$dir/five.partial/files";
+rmdir "$dir/five.partial";
+chmod 0644, "$dir/lab.key";
 ($rc, $out) = export_to('five');
 like($out, qr/others may read the key/, 'a key that others may read signs nothing');
 chmod 0600, "$dir/lab.key";
@@ -274,7 +281,7 @@ my $large = content_of(5, 24 << 20);
 push_version($far_token, 'n', 'main', lfs => { 'large' => $large });
 is((registry_mirror(far_url(''), 'export', '--key', "$dir/lab.key", '--token-file',
 			"$dir/token", "$dir/large", 'acme/n'))[0], 0, 'an export of a large file');
-my @command = (mirror_program(daemon_url(''), 'import', '--database', database_of('reg'),
+my @command = (mirror_program(daemon_url(''), 'import', '--database', database_of('reg', 'ada'),
 		'--trusted', "$dir/trusted", '--org', 'acme', '--rename', 'acme/n=tuned', "$dir/large"));
 my $half = 10 << 20;
 my ($status, $received, $url) = split /\|/, here_sql(sprintf(

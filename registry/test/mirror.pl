@@ -227,8 +227,13 @@ my %model = ('README.md' => text($card), 'config.json' => text('{}'), 'notes.txt
 my $hub_first = hub_commit(undef, %model);
 $hub{refs}{tags}{'v1.0'} = $hub_first;
 save_hub();
-hub_mirror(q{, '{main,v*}'});
+# A pattern that regular expressions of many kinds would need years for.
+hub_mirror(q{, ARRAY['main', 'v*', repeat('*', 99) || 'b']});
+$hub{refs}{tags}{'a' x 200} = $hub_first;
+save_hub();
 like(mirror_now('hub'), qr/hub: synced/, 'a repository of the Hub');
+delete $hub{refs}{tags}{'a' x 200};
+save_hub();
 is(sha256_hex(read_here("/acme/hub/resolve/$hub_first/notes.txt", $token)), sha256_hex("n\n" x 600000),
 	'its text is here, also if it is long');
 is(length read_here('/acme/hub/resolve/main/model.bin', $token), 5 << 20, 'and what LFS keeps there');

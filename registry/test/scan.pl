@@ -276,6 +276,9 @@ out = tar.getvalue()'),
 for _ in range(7): out = zipped("data.pkl", out)'),
 	'secret.zip' => archived('out = bytearray(zipped("data.pkl", call)); out[6] |= 1; out[out.rfind(b"PK\x01\x02") + 8] |= 1'),
 	'virus.zip' => archived('out = zipped("in/readme.txt", zipped("y", b"x" * 500 + eicar))'),
+	'escape.tar' => archived('tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as t: add(t, "\\\\u0000.pkl", call)
+out = tar.getvalue()'),
 	'computed.pkl' => "\x80\x04N\x8c\x06system\x93.",
 	'early.pkl' => "cos\nsystem\n\xff",
 	'huge.pkl' => "\x80\x04\x8e" . pack('Q<', 1 << 62),
