@@ -260,6 +260,41 @@ foreach my $role ('vera', 'worker')
 {
 	refused('four', qr/permission denied/, "as $role", '--database', database_of('reg', $role));
 }
+# Bad input writes nothing.
+my $untouched = state();
+my $zeros = '0' x 40;
+here_sql(q{SELECT gpucredit_registry.create_model('acme', 'vision', 'i', 'i', kind => 'image')});
+query_fails($node, 'reg', "SELECT gpucredit_registry.$_", '22023', "refused: $_") foreach
+  "import_version('acme', 1, 'a b', 'a/b', '$zeros', '[]')",
+  "import_version('acme', 1, NULL, 'a/b', '$zeros', '[]')",
+  "import_version('acme', 1, 's', '../b', '$zeros', '[]')",
+  "import_version('acme', 1, 's', 'a/b', 'main', '[]')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '{}')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', NULL)",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[{}]')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[]', '[]')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[]', jsonb_build_object('a', repeat('x', 262144)))",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[]', '{}', '\@champion')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[{\"path\": 1, \"sha256\": \"$digest\"}]')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[{\"path\": \"a\", \"sha256\": \"$digest\", \"content\": \"eA==\"}]')",
+  "import_version('acme', 1, 's', 'a/b', '$zeros', '[{\"path\": \"a\", \"sha256\": \"$digest\"}, {\"path\": \"a\", \"sha256\": \"$digest\"}]')",
+  "import_version('acme', gpucredit_registry.find_model('acme', 'i', 'image'), 's', 'a/b', '$zeros', '[]')",
+  "import_object('acme', 1, 'x', 1)", "import_object('acme', 1, NULL, 1)", "import_object('acme', 1, '$digest', -1)",
+  "import_refs('acme', 1, 'lab', now(), '{}')", "import_refs('acme', 1, 'lab', NULL, '[]')",
+  "import_refs('acme', 1, 'lab', now(), '[]', NULL)", "origins('acme', 1, 0, 0)";
+query_fails($node, 'reg', "SELECT gpucredit_registry.$_", 'UC501', "not there: $_") foreach
+  "import_version('acme', 999, 's', 'a/b', '$zeros', '[]')", "import_object('rival', 1, '$digest', 1)",
+  "import_refs('acme', 1, 'lab', now(), '[{\"ref\": \"main\", \"oid\": \"$zeros\"}]')",
+  "import_refs('acme', 999, 'lab', now(), '[]')", "imports('acme', 999)", "origins('rival', 1)",
+  "find_model('acme', 'none')", "find_model('acme', 'm', 'dataset')", "find_model(NULL, NULL)";
+is(state(), $untouched, 'and nothing is written');
+is(sqlstate_of($node, 'reg', "SET SESSION AUTHORIZATION vera; SELECT gpucredit_registry.$_"), '', "an owner may call $_")
+  foreach "origins('acme', 1)", "imports('acme', 1)", "find_model('acme', 'm')";
+
+$node->safe_psql('reg', 'CREATE ROLE audra LOGIN IN ROLE gpucredit_auditor');
+is(sqlstate_of($node, 'reg', "SET SESSION AUTHORIZATION audra; SELECT gpucredit_registry.$_"), '', "so may an auditor: $_")
+  foreach "origins('acme', 1)", "imports('acme', 1)", "mirrors('acme')";
+
 mkdir "$dir/five.partial";
 chmod 0777, "$dir/five.partial";
 ($rc, $out) = export_to('five');
