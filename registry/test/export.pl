@@ -109,8 +109,8 @@ is(here_sql(q{SELECT count(*) FROM gpucredit_registry.event WHERE operation IN (
 	'2', 'the audit log says so');
 my $provenance = json_request('GET', "/api/models/acme/m/provenance/$first", $token)->{json};
 is($provenance->{origin}{oid}, $first, 'clients may ask for it');
-is(far_sql(q{SELECT sum(bytes) FROM gpucredit_registry.egress}) > length $weights ? 1 : 0, 1,
-	'the far registry billed what it sent');
+ok($node->poll_query_until('far', sprintf q{SELECT sum(bytes) >= %d FROM gpucredit_registry.egress},
+		length($weights) + length $card), 'the far registry billed what it sent');
 my $done = state();
 ($rc, $out) = import_from('one');
 is($rc, 0, 'the same again');

@@ -183,8 +183,8 @@ is(here_sql(q{SELECT caller, detail ->> 'source' FROM gpucredit_registry.event W
 	'mirror:far|far', 'the audit log says so');
 is(here_sql(q{SELECT count(DISTINCT caller) FROM gpucredit_registry.sender WHERE caller = 'account:acme/vision'}),
 	'1', 'its account sent the bytes');
-is(far_sql(q{SELECT DISTINCT client FROM gpucredit_registry.download}), 'account:acme/lab',
-	'and the far registry knows who read them');
+ok($node->poll_query_until('far', q{SELECT count(*) = 3 AND bool_and(client = 'account:acme/lab')
+	FROM gpucredit_registry.download}), 'and the far registry knows who read them');
 
 my $before = everything();
 is(once(), '', 'before its time nobody looks');
