@@ -82,6 +82,8 @@ extern int	CliHold(int argc, char **argv);
 extern int	CliRequeue(int argc, char **argv);
 extern int	CliRelease(int argc, char **argv);
 extern int	CliSbatch(int argc, char **argv);
+extern int	CliSalloc(int argc, char **argv);
+extern int	CliSrun(int argc, char **argv);
 extern int	CliSqueue(int argc, char **argv);
 extern int	CliSacct(int argc, char **argv);
 extern int	CliSeff(int argc, char **argv);

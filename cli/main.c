@@ -92,9 +92,10 @@ static const struct
 	const char *name;
 	int			(*run) (int argc, char **argv);
 }			others[] = {
-	{"sacct", CliSacct}, {"sbatch", CliSbatch}, {"scancel", CliScancel},
+	{"sacct", CliSacct}, {"salloc", CliSalloc}, {"sbatch", CliSbatch}, {"scancel", CliScancel},
 	{"scontrol", CliScontrol}, {"seff", CliSeff}, {"sinfo", CliSinfo},
-	{"sprio", CliSprio}, {"squeue", CliSqueue}, {"sshare", CliSshare},
+	{"sprio", CliSprio}, {"squeue", CliSqueue}, {"srun", CliSrun},
+	{"sshare", CliSshare},
 };
 
 #define COMMANDS	(sizeof(commands) / sizeof(commands[0]))

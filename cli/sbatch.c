@@ -200,6 +200,17 @@ SubmissionOptions(StoredSubmission *submission, int argc, char **argv,
 	return optind;
 }
 
+/*
+ * Returns the table of options, and the argument of getopt_long() that goes
+ * with it, for commands that have further options of their own.
+ */
+const struct option *
+SubmissionOptionTable(const char **short_options)
+{
+	*short_options = letters;
+	return options;
+}
+
 static const char *
 name_of(int letter)
 {

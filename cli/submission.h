@@ -141,6 +141,7 @@ extern void SubmissionInit(StoredSubmission *submission);
 extern int	SubmissionOptions(StoredSubmission *submission, int argc,
 							  char **argv,
 							  const char *where);
+extern const struct option *SubmissionOptionTable(const char **short_options);
 extern void SubmissionScript(StoredSubmission *submission, const char *path);
 
 /* interpreter.c */

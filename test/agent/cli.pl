@@ -545,7 +545,7 @@ like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1
 	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol, too');
 }
 is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
-foreach my $command (qw(sbatch squeue scancel sacct scontrol seff sinfo sprio sshare))
+foreach my $command (qw(sbatch squeue scancel sacct salloc scontrol seff sinfo sprio srun sshare))
 {
 	like((slurm($command, '--help'))[1], qr/^usage: $command/, "$command --help");
 }
@@ -553,7 +553,7 @@ foreach my $case ([ 'sbatch', '  -a, --array=VALUE' ], [ 'sbatch', '      --nice
 {
 	like((slurm($case->[0], '--help'))[1], qr/^\Q$case->[1]\E$/m, "it lists $case->[1]");
 }
-foreach my $command (qw(sacct sbatch scancel scontrol seff sinfo sprio squeue sshare))
+foreach my $command (qw(sacct salloc sbatch scancel scontrol seff sinfo sprio squeue srun sshare))
 {
 	is(join('', slurm($command, $_)), "0gpucredit $release (for users of slurm 22.05)\n", "$command $_") foreach '--version', '-V';
 }

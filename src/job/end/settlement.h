@@ -25,7 +25,7 @@ typedef enum Outcome
 										 * because the script on the first
 										 * node ended */
 #define REQUEUE_CAUSE	"requeue"	/* cause of the directive by which its
-										 * owner has a job run again */
+									 * owner has a job run again */
 #define REQUEUE_REASON	"requeued"	/* the reason in that directive */
 #define NOT_HEARD_FROM	"not_heard_from"
 #define NODE_RECLAIMED	"reclaimed"
