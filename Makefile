@@ -43,6 +43,7 @@ SOURCES = $(sort $(wildcard src/*/*.c src/*/*/*.c)) src/gpucredit.c
 OBJS = $(SOURCES:.c=.o)
 
 # Each stage's regression test may use the stages before; other tests run last.
+# What regression tests share is in sql/include.
 STAGE_TESTS := $(foreach s,$(STAGES),$(patsubst sql/%.sql,%,$(wildcard sql/$(s).sql)))
 OTHER_TESTS := $(filter-out $(STAGES),$(patsubst sql/%.sql,%,$(sort $(wildcard sql/*.sql))))
 REGRESS = $(STAGE_TESTS) $(OTHER_TESTS)

@@ -122,6 +122,24 @@ $$ SELECT * FROM gpucredit.cancel('fen', pg_temp.job('untold'), 'cu') $$, $$
 	cancelled | false
 $$);
 
+CALL pg_temp.later('1 min');
+SELECT pg_temp.check_none('the first node is alive, and has nothing to be told',
+$$ SELECT * FROM gpucredit.heartbeat('fen-n-1') $$);
+CALL pg_temp.submit('beside', '1xSC-A', pool => 'fen-n');
+SELECT pg_temp.check_rows('after node_lost the next job starts on the node that is alive',
+$$ SELECT * FROM pg_temp.place('fen-n') $$, $$
+	job    | attempt | node    | gpus
+	beside | 1       | fen-n-1 | {0}
+$$);
+SELECT pg_temp.check_rows('a cycle ends the fence of the node that is alive, and not that of the silent one',
+$$ SELECT node, free FROM gpucredit.attempt_gpu WHERE org = 'fen' AND job = pg_temp.job('untold') ORDER BY node $$, $$
+	node    | free
+	fen-n-1 | true
+	fen-n-2 | false
+$$);
+SELECT pg_temp.check_value('an agent settles the attempt on the node that is alive',
+	pg_temp.settle('beside', 1, 'completed'), 'completed');
+
 -- The fences of the pool that has one node: whether all devices of ended
 -- attempts are free, when the node last named one of these, how many devices
 -- count as used in the capacity and in the metric, and the node's map.

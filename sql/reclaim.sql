@@ -256,6 +256,14 @@ $$ SELECT job, gone FROM pg_temp.turns() $$, $$
 	set2 | 00:01:00
 	set3 | 00:02:00
 $$);
+CALL pg_temp.act($$ SELECT gpucredit.reclaim(ARRAY['rec-3'], '3 min') $$);
+SELECT pg_temp.check_rows('a gang leaves by the earliest deadline of its nodes, also if another one is announced for later',
+$$ SELECT job, gone FROM pg_temp.turns() $$, $$
+	job  | gone
+	set1 | 00:02:00
+	set2 | 00:01:00
+	set3 | 00:02:00
+$$);
 SELECT pg_temp.check_error('an unknown node is refused',
 	$$ SELECT gpucredit.reclaim(ARRAY['rec-t-2', 'rec-nowhere'], '1 min') $$, 'UC401');
 SELECT pg_temp.check_error('an empty name of a node is refused',
@@ -276,7 +284,7 @@ $$ SELECT * FROM pg_temp.nodes('rec', 'rec-t') $$, $$
 	node    | state | gone
 	rec-1   | lost  | 00:02:00
 	rec-2   | lost  | 00:01:00
-	rec-3   | lost  | 00:02:00
+	rec-3   | lost  | 00:03:00
 	rec-4   | lost  | -
 	rec-t-1 | lost  | 00:02:00
 	rec-t-2 | lost  | -
