@@ -63,60 +63,60 @@ my $port = slurp_file("$cluster->{submitted}{$job}/port");
 # Without a relay.
 my ($status, $out, $err) = gpucredit('shell', $job);
 is($status, 1, 'without a relay there is no terminal');
-like($err, qr/no relay.*gpucredit-agent relay/s, 'and it says what the operator has to do');
+like($err, qr/no relay.*gpucredit-agent relay/s, 'without a relay the refusal says what the operator has to do');
 
 # The relay makes its certificate itself; who connects knows it by its digest.
 my $digest = start_relay();
 wait_for('the relay is there', 30, sub { IO::Socket::INET->new("127.0.0.1:$relay_port") });
-is((stat "$folder/relay.pem")[2] & 0777, 0600, 'nobody else reads its key');
+is((stat "$folder/relay.pem")[2] & 0777, 0600, 'nobody else reads the key of the relay');
 set_relay("127.0.0.1:$relay_port " . ('0' x 64));
 ($status, $out, $err) = gpucredit('attach', $job, 'echo', 'wrong');
 is($status, 1, 'another certificate than the named one is refused');
-like($err, qr/certificate is not the one/, 'with the reason');
+like($err, qr/certificate is not the one/, 'the refusal says that the certificate is not the named one');
 set_relay("127.0.0.1:$relay_port");
 ($status, $out, $err) = gpucredit('attach', $job, 'echo', 'wrong');
-like($err, qr/certificate is not trusted/, 'so is one that no authority signed');
+like($err, qr/certificate is not trusted/, 'a certificate that no authority signed is refused');
 set_relay("127.0.0.1:$relay_port " . ('0' x 64) . " $digest");
 
 # A command in the job, its environment, and its exit status.
 ($status, $out, $err) = gpucredit('attach', $job, 'sh', '-c', 'echo "in $GPUCREDIT_ATTEMPT on $CUDA_VISIBLE_DEVICES, $TERM"; exit 3');
 is($status, 3, 'the exit status is that of the command') or diag($err);
-like($out, qr{^in acme/$job/1 on GPU-n1-\d, \S+\r\n\z}, 'it has the environment of the job, and its devices');
+like($out, qr{^in acme/$job/1 on GPU-n1-\d, \S+\r\n\z}, 'the command has the environment of the job, and its devices');
 ($status, $out) = gpucredit('attach', $job, 'sh', '-c', 'kill -9 $$');
-is($status, 137, 'of a command that was killed, too');
+is($status, 137, 'the exit status is that of a command that was killed');
 ($status, $out) = gpucredit('attach', $job, 'no-such-program');
-is($status, 127, 'of one that does not exist, too');
+is($status, 127, 'the exit status is that of a command that does not exist');
 ($status, $out) = shell("echo \$((6*7))\nexit 5\n", 'shell', $job);
-is($status, 5, 'a shell reads its commands');
-like($out, qr/42\r\n/, 'and executes them');
+is($status, 5, 'a shell ends with the status of its exit command');
+like($out, qr/42\r\n/, 'a shell executes the commands that it reads');
 ($status, $out) = gpucredit('attach', $job, 'sh', '-c', 'grep -E "^(CapEff|CapPrm|CapBnd|NoNewPrivs|Seccomp):" /proc/self/status');
-like($out, qr/^CapPrm:\s0+\r\nCapEff:\s0+\r\n(?s:.*)NoNewPrivs:\s1\r\nSeccomp:\s2/m, 'it has no capability, and the filter of the job');
+like($out, qr/^CapPrm:\s0+\r\nCapEff:\s0+\r\n(?s:.*)NoNewPrivs:\s1\r\nSeccomp:\s2/m, 'the command has no capability, and the filter of the job');
 ($status, $out) = gpucredit('attach', $job, 'head', '-c', '3000000', '/dev/zero');
 is(length $out, 3000000, 'all output arrives before the end');
 is(query($server, 'credit', q{SELECT count(*), min(login), min(detail ->> 'kind'), min(detail ->> 'node')
 	FROM gpucredit.audit WHERE operation = 'open_session' AND job = } . $job), '8|alice|terminal|n1',
-	'the audit log has who opened each of them where');
+	'the audit log has who opened each session, and where');
 
 # Other people, and jobs that do not run.
 $ENV{GPUCREDIT_DATABASE} = connection('mallory');
 ($status, $out, $err) = gpucredit('attach', $job, 'true');
 like($err, qr/UC001/, 'another organisation does not exist');
-like(refusal('mallory', "'rival', $job"), qr/UC301/, 'nor under one\'s own name');
+like(refusal('mallory', "'rival', $job"), qr/UC301/, 'another organisation\'s job does not exist under one\'s own name');
 $ENV{GPUCREDIT_DATABASE} = connection('alice');
 my $waits = submit($cluster, '4xT4', 'true');
 ($status, $out, $err) = gpucredit('shell', $waits);
 is($status, 1, 'a job that waits has no terminal');
-like($err, qr/UC303.*not started/s, 'with the reason');
+like($err, qr/UC303.*not started/s, 'the refusal says that the job has not started');
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $waits, 'c$waits')");
 ($status, $out, $err) = gpucredit('attach', '--node', "n\e[2J", $job);
-like($err, qr/22023/, 'a node that the job has not');
-unlike($err, qr/\e/, 'whose name reaches no terminal as it is');
+like($err, qr/22023/, 'a node that the job does not have is refused');
+unlike($err, qr/\e/, 'the name of a refused node reaches no terminal as it is');
 
 # Secrets.
 my $secret = open_session($job);
 my $first = meet("caller $secret");
-is($first->{line}, 'joined', 'a secret joins');
-is(meet("caller $secret")->{line}, 'refused this secret has been used', '... once');
+is($first->{line}, 'joined', 'the secret of a session joins it');
+is(meet("caller $secret")->{line}, 'refused this secret has been used', 'the secret of a session joins only once');
 $first->{run}->kill_kill;
 is(meet($_)->{line}, 'refused this is a relay of gpucredit', "\"$_\" is refused")
   foreach 'caller ' . 'g' x 64, 'caller ' . '0' x 63, 'agent', "root $secret", "caller $secret" . '0' x 200;
@@ -135,8 +135,8 @@ wait_for_state($cluster, $short, 'completed');
 my $late = meet("caller $secret");
 wait_for('a session of an ended attempt is refused', 60,
 	sub { $late->{run}->pump_nb; $late->{out} =~ /the job has ended/ || !$late->{run}->pumpable });
-unlike($late->{out}, qr/\$/, 'no shell answers');
-like(refusal('alice', "'acme', $short"), qr/UC303/, 'and none can be opened any more');
+unlike($late->{out}, qr/\$/, 'no shell answers in a session of an ended attempt');
+like(refusal('alice', "'acme', $short"), qr/UC303/, 'no session of an ended attempt can be opened');
 
 # What a terminal starts is part of the job: it ends with it.
 my $outliving = submit($cluster, '1xT4', 'while [ ! -e $OUT/go ]; do sleep 0.05; done');
@@ -145,13 +145,13 @@ my ($typed, $seen) = ('', '');
 my $left = start([ cli(), 'attach', $outliving, 'bash', '-c', '(setsid env -i sleep 86399 &) ; echo started; exec cat' ],
 	'<', \$typed, '>', \$seen, '2>', \my $said);
 wait_for('it started something that hides', 60, sub { $left->pump_nb; $seen =~ /started/ });
-is(scalar(processes_of("sleep\0" . '86399')), 1, 'which runs');
+is(scalar(processes_of("sleep\0" . '86399')), 1, 'the hidden process of the terminal runs');
 append_to_file("$cluster->{submitted}{$outliving}/go", '');
 wait_for('nothing outlives the job', 60, sub { !processes_of("sleep\0" . '86399') });
 wait_for_state($cluster, $outliving, 'completed');
 $left->finish;
 is($left->result(0), 255, 'the terminal ends with the job');
-like($said, qr/the job is over/, 'and says so');
+like($said, qr/the job is over/, 'the terminal that ends with the job says so');
 bill_is_fair($cluster, $outliving, 1);
 
 # The agent ends: so do its sessions; the job goes on.
@@ -161,7 +161,7 @@ wait_for('another one', 60, sub { $left->pump_nb; $seen =~ /started/ });
 kill_agent($n1);
 wait_for('the agent\'s end ends it', 60, sub { $left->pump_nb if $left->pumpable; !$left->pumpable });
 $left->finish;
-is($left->result(0), 255, 'as a lost connection');
+is($left->result(0), 255, 'a terminal ends with its agent as a lost connection');
 start_agent($n1);
 wait_for('the next agent serves the job', 60, sub { ($status, $out) = gpucredit('attach', $job, 'echo', 'again'); $out eq "again\r\n" });
 wait_for('no session counts as open that is not', 20,
@@ -199,8 +199,8 @@ cmp_ok($ms[30], '<', 1000, 'keys are echoed');
 print $pty "~.";
 $pty->flush;
 wait_for('"~." closes the terminal', 60, sub { read_pty(); waitpid($pid, POSIX::WNOHANG()) == $pid });
-is($? >> 8, 0, 'which is no failure');
-is(job_state($cluster, $job), 'running', 'the job goes on');
+is($? >> 8, 0, 'a terminal that the user closes is no failure');
+is(job_state($cluster, $job), 'running', 'the job goes on when a terminal is closed');
 
 # Forwarding: each connection by itself.
 my ($forward, $local) = forward($job, $port);
@@ -208,15 +208,15 @@ is(ask($local, "hello\n"), "job acme/$job/1: hello\n", 'a port of the job is at 
 my @connections = map { reach($local) } 1 .. 40;
 print { $connections[$_] } "number $_\n" foreach 0 .. $#connections;
 is(join('', map { scalar readline($_) } @connections), join('', map { "job acme/$job/1: number $_\n" } 0 .. $#connections),
-	'many connections at once');
+	'forty connections at once reach the job, each its own');
 # one that nobody reads holds up no other
 my $stuck = reach($local);
 print $stuck "send 100000\n";
 sleep(0.5);
 is(ask($local, "beside\n"), "job acme/$job/1: beside\n", 'a reader that does not read holds up no other');
 my $rss = resident($forward->{KIDS}[0]{PID});
-cmp_ok($rss, '<', 80 * 1024, "and costs the command no memory ($rss kB)");
-is(query($server, 'credit', q{SELECT state FROM gpucredit.nodes WHERE node = 'n1'}), 'ready', 'nor does it the node\'s heartbeats');
+cmp_ok($rss, '<', 80 * 1024, "a reader that does not read costs the command no memory ($rss kB)");
+is(query($server, 'credit', q{SELECT state FROM gpucredit.nodes WHERE node = 'n1'}), 'ready', 'a reader that does not read holds up no heartbeats of the node');
 close($stuck);
 my $megabytes = $ENV{GC_FORWARD_MB} || 128;
 my $began = time();
@@ -225,11 +225,11 @@ print $bulk 'send ', $megabytes * 16, "\n";
 my $bytes = 0;
 while (my $n = sysread($bulk, my $block, 1 << 20)) { $bytes += $n }
 diag(sprintf('%.0f MB/s through a forward', $bytes / 1e6 / (time() - $began)));
-is($bytes, $megabytes << 20, 'every byte of a large answer');
+is($bytes, $megabytes << 20, 'every byte of a large answer arrives');
 $bulk = reach($local);
 print $bulk "count\n", 'y' x (8 << 20);
 $bulk->shutdown(1);
-is(scalar readline($bulk), (8 << 20) . "\n", 'and of a large request, whose end arrives');
+is(scalar readline($bulk), (8 << 20) . "\n", 'every byte of a large request arrives, and its end');
 $forward->kill_kill;
 
 # Ports that are not the job's, on the address that all jobs of this node share.
@@ -241,7 +241,7 @@ foreach ([ 'another job', slurp_file("$cluster->{submitted}{$other}/port") ], [ 
 
 	($forward, $local) = forward($job, $number);
 	is(ask($local, "hello\n"), '', "the port of $whose is not forwarded");
-	wait_for('with the reason', 60, sub { $forward->pump_nb; $cluster->{said} =~ /no program of the job listens/ });
+	wait_for('the refusal of a port says that no program of the job listens', 60, sub { $forward->pump_nb; $cluster->{said} =~ /no program of the job listens/ });
 	$forward->kill_kill;
 }
 
@@ -252,8 +252,8 @@ query($server, 'credit', qq{INSERT INTO gpucredit.job_session (digest, org, job,
 like(refusal('alice', "'acme', $job"), qr/53400/, 'an organisation has so many sessions and no more');
 query($server, 'credit', q{UPDATE gpucredit.job_session SET ended_at = gpucredit.now() WHERE node = 'gone'});
 ($status, $out) = gpucredit('attach', $job, 'echo', 'room');
-is($out, "room\r\n", 'once they have ended, there is room');
-cmp_ok(query($server, 'credit', 'SELECT count(*) FROM gpucredit.job_session'), '<', 10, 'and their rows are gone');
+is($out, "room\r\n", 'once sessions have ended there is room for others');
+cmp_ok(query($server, 'credit', 'SELECT count(*) FROM gpucredit.job_session'), '<', 10, 'the rows of ended sessions are removed');
 
 # A notebook: jupyter-notebook as it is called, in a few lines.
 mkdir "$folder/bin";
@@ -292,9 +292,9 @@ $notebook{run} = start([ cli(), 'notebook', '--gpus=T4:1', '--time=10', '--chdir
 	'<', \'', '>', '/dev/null', '2>', \$notebook{said});
 wait_for('a notebook on a node without the program ends', 180, sub { place($cluster); $notebook{run}->pump_nb if $notebook{run}->pumpable; !$notebook{run}->pumpable });
 $notebook{run}->finish;
-is($notebook{run}->result(0), 1, 'it has no address');
+is($notebook{run}->result(0), 1, 'a notebook on a node without the program has no address');
 # Which of these it says depends on how far the command had come.
-like($notebook{said}, qr/ended before it could be reached|UC303|the job has ended|the job is over/, 'and it says that the job is over');
+like($notebook{said}, qr/ended before it could be reached|UC303|the job has ended|the job is over/, 'the notebook command says that the job is over');
 like(slurp_file("$folder/notebook.err"), qr/package jupyter-notebook/, 'the job says what is missing');
 
 $watched->kill_kill;

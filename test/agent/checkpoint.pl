@@ -38,7 +38,7 @@ my $job = submit($cluster, '1xT4', $counts);
 my $out = $cluster->{submitted}{$job};
 wait_for_state($cluster, $job, 'completed', 60);
 is(slurp_file("$out/began"), "from 0 \nfrom 3 save-3\n",
-	'its second attempt goes on from what the first saved');
+	'the second attempt goes on from what the first one saved');
 is(slurp_file("$out/steps"),
 	join("\n", 1 .. 5, 4 .. 10, ''), 'only what was not saved is done again');
 is(query($server, 'credit',
@@ -63,9 +63,9 @@ fi
 $out = $cluster->{submitted}{$job};
 wait_for_state($cluster, $job, 'completed', 60);
 is(slurp_file("$out/began"), "from 0\nfrom 1\n",
-	'one that was changed is never gone on from');
+	'no attempt goes on from a checkpoint that was changed');
 like(agent_log($n1), qr{event=bad_checkpoint attempt=acme/$job/2},
-	'and the log says so');
+	'the log has the bad checkpoint');
 
 # A checkpoint that is a folder, and a missing one.
 $job = submit($cluster, '1xT4', q{
@@ -116,9 +116,9 @@ query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 wait_for_state($cluster, $job, 'completed', 60);
 my @steps = split /\n/, slurp_file("$out/steps");
 my %seen;
-is(scalar(grep { $seen{$_}++ } @steps), 0, 'nothing was done twice')
+is(scalar(grep { $seen{$_}++ } @steps), 0, 'no step was done twice')
   or diag(slurp_file("$out/began"), grep { m{ attempt=acme/$job/} } agent_log($n1) =~ /^.*\n/mg);
-is(scalar(@steps), 20, 'and everything once');
+is(scalar(@steps), 20, 'every step was done once');
 
 # One that does not leave hears SIGUSR1 at once, SIGTERM a grace before the
 # deadline, and is killed at the deadline.
@@ -134,11 +134,11 @@ my $deadline = query($server, 'credit', q{SELECT date_part('epoch', clock_timest
 query($server, 'credit', "SELECT gpucredit.drain('n1', 'a new fan', to_timestamp($deadline))");
 wait_for('it is gone', 30,
 	sub { query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1") eq 'preempted' });
-cmp_ok(slurp_file("$out/usr1") - $deadline, '<', -2, 'it is told to save at once');
+cmp_ok(slurp_file("$out/usr1") - $deadline, '<', -2, 'a job on a draining node is told to save at once');
 my $late = slurp_file("$out/term") - $deadline;
-ok($late >= -2 && $late < 10, 'to leave a grace before the deadline') or diag($late);
+ok($late >= -2 && $late < 10, 'a job on a draining node is told to leave a grace before the deadline') or diag($late);
 $late = (Time::HiRes::stat(attempt_dir($n1, $job, 1) . '/exit'))[9] - $deadline;
-ok($late >= -1 && $late < 12, 'and is killed then') or diag($late);
+ok($late >= -1 && $late < 12, 'a job on a draining node that does not leave is killed at the deadline') or diag($late);
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
 wait_for_state($cluster, $job, 'cancelled');
 
@@ -157,11 +157,11 @@ my $deaf = submit($cluster, '0.5xT4', 'touch $OUT/runs; exec sleep 60',
 	wall => '8 s', checkpoint_every => '1 h', checkpoint_signal => 'USR1', no_lock => 1);
 wait_for_state($cluster, $_, 'timeout', 60) foreach $told, $deaf;
 is(slurp_file("$cluster->{submitted}{$told}/told"), "told\n",
-	'it is told to save before its limit, once');
+	'a job is told once to save before its wall limit');
 like(agent_log($n1), qr{event=told_to_save attempt=acme/$deaf/1 reason=wall_limit},
-	'so is one that does not listen');
+	'the log has the order to save of a job that would die of the signal');
 is(job_row($cluster, $deaf, "outcome || ' ' || (elapsed >= '8 s')"),
-	'timeout true', 'and is left alone until the limit');
+	'timeout true', 'a job that would die of the signal is left alone until its wall limit');
 
 end_cluster($cluster);
 done_testing();

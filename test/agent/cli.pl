@@ -46,15 +46,15 @@ echo "depth \$DEPTH width \$WIDTH of \$1 on \$SLURM_GPUS_ON_NODE"
 SCRIPT
 $ENV{WIDTH} = '8';
 my ($status, $out, $err) = gpucredit('submit', '--parsable', $script, 'run 7');
-is($status, 0,            'submitted');
-like($out, qr/^\d+\n$/, 'its number alone') or diag($err);
+is($status, 0,            'a script with options is submitted');
+like($out, qr/^\d+\n$/, 'submit --parsable prints the job\'s number alone') or diag($err);
 chomp(my $job = $out);
 wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$folder/train-$job.out"),
-	"depth 3 width 8 of run 7 on 2\n", 'it ran with what it was given');
+	"depth 3 width 8 of run 7 on 2\n", 'the script ran with its argument, its environment and its devices');
 is(query($server, 'credit',
 		"SELECT request || ' ' || account || ' ' || wall_limit FROM gpucredit.job WHERE job = $job"),
-	'2xT4 vision/alice 00:10:00', 'it asked for what its lines say');
+	'2xT4 vision/alice 00:10:00', 'the job asks for what the script\'s #SBATCH lines say');
 
 # A script of a megabyte runs, each job of an array has its own variables beside the
 # environment, which is the caller's but for his secrets.
@@ -65,19 +65,19 @@ is(query($server, 'credit',
 
 	($status, $out, $err) = gpucredit('submit', '--dry-run', $large);
 	is("$status$err", '0', 'a quote for a script of a megabyte');
-	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '0', 'and nothing is written');
+	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '0', 'a quote for a script of a megabyte stores nothing');
 	($status, $out, $err) = slurm('sbatch', '--parsable', $large);
 	is("$status$err", '0', 'a script of a megabyte is submitted');
-	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '2', 'it and the environment are stored once');
+	is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.stored_file'), '2', 'a script of a megabyte and its environment are stored once for all tasks');
 	chomp($job = $out);
 	wait_for_state($cluster, $_, 'completed') foreach $job, $job + 1;
-	is(slurp_file("$folder/large-$_.out"), "none none 20000 8 $_ of 1\n", 'with the environment, without its secrets') foreach 1, 2;
+	is(slurp_file("$folder/large-$_.out"), "none none 20000 8 $_ of 1\n", 'the tasks of a script of a megabyte have the caller\'s environment without its secrets') foreach 1, 2;
 	($status, $out, $err) = gpucredit('submit', write_script('large.sh', "#!/bin/sh\n" . ('#' x 1_048_570) . "\n"));
-	is($status, 2, 'a script of more than that is refused') or diag($err);
+	is($status, 2, 'a script of more than a megabyte is refused') or diag($err);
 	($status, $out) = gpucredit('submit', '--parsable', '-t', '5', '-o', "$folder/bare.out", '--export=NONE', '--wrap', 'echo ${WIDTH-none} ${LONG-none} $SLURM_JOB_ID');
 	chomp($job = $out);
 	wait_for_state($cluster, $job, 'completed');
-	is(slurp_file("$folder/bare.out"), "none none $job\n", 'NONE copies nothing');
+	is(slurp_file("$folder/bare.out"), "none none $job\n", '--export=NONE copies nothing of the environment');
 }
 
 # A signal some time before the limit: to the script, or to the tasks of its steps.
@@ -97,9 +97,9 @@ is(query($server, 'credit',
 	}
 	wait_for_state($cluster, $of{batch}, 'failed');
 	like(slurp_file("$folder/batch.sh.out"), qr/^ready\n\S+ got it\n$/, 'B: the script gets the signal before its limit');
-	is(job_row($cluster, $of{batch}, 'exit_code'), '3', 'and ends as it likes');
+	is(job_row($cluster, $of{batch}, 'exit_code'), '3', 'a script that gets a signal before its limit ends with its own exit code');
 	wait_for_state($cluster, $of{step}, 'completed');
-	like(slurp_file("$folder/step.sh.out"), qr/^ready\n\S+ got it\n.*then 3\n$/s, 'the task of a step gets it, and the script does not');
+	like(slurp_file("$folder/step.sh.out"), qr/^ready\n\S+ got it\n.*then 3\n$/s, 'without B: the task of a step gets the signal, and the script does not');
 	wait_for_state($cluster, $of{limit}, 'failed');
 	is(job_row($cluster, $of{limit}, 'exit_code'), '138', 'a signal earlier than the start comes at once');
 }
@@ -149,7 +149,7 @@ foreach my $case (
 			CASE WHEN wall_limit = (SELECT max_wall FROM gpucredit.tier t WHERE t.tier = j.tier) THEN 'default' ELSE wall_limit::text END)
 			FROM gpucredit.job j WHERE job = '0$job'"), "@expected", "asks as in Slurm: $options") or diag($err);
 	is($err, join('', map { qq{gpucredit: $folder/case.sh:2: option "--$_" has no effect\n} } $options =~ /--(open-mode|mail-type)/g),
-		'and says what it leaves out');
+		'submit says which options have no effect');
 	gpucredit('cancel', $job);
 }
 
@@ -191,7 +191,7 @@ foreach my $case (
 }
 ($status, $out, $err) = gpucredit('submit', '-p', 'wide', '-G', '1', '-C', 'tape', '--wrap', 'true');
 is("$status$out", '1', 'what no node has is denied');
-like($err, qr/^gpucredit: denied: impossible_request: the nodes that .*--constraint allow could never run it$/, 'and why');
+like($err, qr/^gpucredit: denied: impossible_request: the nodes that .*--constraint allow could never run it$/, 'a denied --constraint is named');
 
 is(query($server, 'credit', q{SELECT options ->> 'priority' FROM gpucredit.job WHERE options ? 'priority'}), '-5', 'nice jobs go behind their account\'s others');
 
@@ -207,7 +207,7 @@ foreach my $line ('--signal=KILL@60', '--signal=R:USR1', '--signal=USR1@x', '-G 
 
 	($status, $out, $err) = gpucredit('submit', $bad);
 	is($status, 2, "refused: $line");
-	like($err, $line =~ /\xff/ ? qr/not UTF-8/ : qr/bad\.sh:2: /, 'and why, or its line is named') or diag($err);
+	like($err, $line =~ /\xff/ ? qr/not UTF-8/ : qr/bad\.sh:2: /, 'a refused option is named by its line, or why it is refused') or diag($err);
 }
 foreach my $pair ('--gres=gpu:1 --gpus-per-node=1', '-G 1 --cpus-per-gpu=2 -c 2', '-G 2 --ntasks-per-gpu=1 --gpus-per-task=1', '--mem-per-gpu=1G',
 	'--ntasks-per-gpu=2', '-G 3 --gpus-per-node=2', '-N 3 -G 4 --gpus-per-node=2')
@@ -218,16 +218,16 @@ foreach my $pair ('--gres=gpu:1 --gpus-per-node=1', '-G 1 --cpus-per-gpu=2 -c 2'
 foreach my $text ("true\n", "#!/bin/sh\n\0\n", '', "#!\n", "#!/bin/sh\r\ntrue\r\n")
 {
 	($status) = gpucredit('submit', write_script('bad.sh', $text));
-	is($status, 2, 'refused: what is no script');
+	is($status, 2, 'a text that is no script is refused');
 }
 foreach my $case ([ '#!python3', '#!/usr/bin/env python3' ], [ '#!/usr/bin/env python3 -u', '#!/usr/bin/env -S python3 -u' ],
 	[ "\xef\xbb\xbf#!/bin/sh", q{sed -i '1s/^\xef\xbb\xbf//'} ])
 {
 	($status, $out, $err) = gpucredit('submit', write_script('bad.sh', "$case->[0]\ntrue\n"));
-	is("$status$out", '2', 'refused: a first line that runs nowhere');
-	like($err, qr/bad\.sh.*\Q$case->[1]\E/, 'with what is to be written or run');
+	is("$status$out", '2', 'a script whose first line runs nowhere is refused');
+	like($err, qr/bad\.sh.*\Q$case->[1]\E/, 'the refusal of a first line says what is to be written or run');
 }
-is(jobs(), $before, 'none of them became a job');
+is(jobs(), $before, 'none of the refused submissions became a job');
 
 # An interpreter that this machine lacks may be on the nodes: a warning names it,
 # and where it is not, the job fails as in a shell.
@@ -238,13 +238,13 @@ foreach my $case ([ '#! /no/such/python -u', '/no/such/python' ], [ '#!/usr/bin/
 	($status, $out, $err) = gpucredit('submit', '--parsable', '-t', '5', write_script('lost.py', "$case->[0]\n"));
 	chomp($job = $out);
 	is($status, 0, "submitted: $case->[0]");
-	like($err, qr/^gpucredit: \Q$folder\E\/lost\.py:1: .*"\Q$case->[1]\E".* on a node like it the job fails.*\n$/, 'with a warning that names it');
+	like($err, qr/^gpucredit: \Q$folder\E\/lost\.py:1: .*"\Q$case->[1]\E".* on a node like it the job fails.*\n$/, 'an interpreter that this machine lacks is named in a warning');
 	wait_for_state($cluster, $job, 'failed');
-	is(job_row($cluster, $job, 'exit_code'), '127', 'and it fails so');
+	is(job_row($cluster, $job, 'exit_code'), '127', 'a job whose interpreter its node lacks fails with exit code 127');
 }
 chmod(0644, write_script('no-program', ''));
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '5', write_script('lost.py', "#!$folder/no-program\n"));
-like($err, qr/no-program": Permission denied; .* exit code 126\n$/, 'nor can it be a file that is no program');
+like($err, qr/no-program": Permission denied; .* exit code 126\n$/, 'an interpreter that is no program is named in a warning');
 foreach my $quiet ([ '#!/usr/bin/env -S sh -e' ], [ '#!/usr/bin/env sh' ], [ '#!./sh' ], [ '#!/no/such/python', '--image', 'registry/image' ])
 {
 	my ($line, @options) = @$quiet;
@@ -263,29 +263,29 @@ is(join('', sort(split(/^/, slurp_file("$folder/ranks")))), "rank 0\nrank 1\n", 
 ($status, $out) = gpucredit('submit', '--parsable', '--array=1-3,7', '--wrap',
 	'exit $SLURM_ARRAY_TASK_ID');
 my @array = split /\n/, $out;
-is(scalar(@array), 4, 'four jobs');
+is(scalar(@array), 4, 'an array of four tasks is four jobs');
 wait_for_state($cluster, $_, 'failed') foreach @array;
 is(join(' ', map { job_row($cluster, $_, 'exit_code') } @array),
-	'1 2 3 7', 'each has its index');
+	'1 2 3 7', 'each task of the array ran with its index');
 
 # sbatch prints the number of the array; its tasks know it, and its limit holds.
 ($status, $out, $err) = slurm('sbatch', '--parsable', '-J', 'sweep', '-t', '1', '-G', '1', '--array=2-6:2%1', '-o', "$folder/%x-%A-%a", '--wrap',
 	'env | grep ^SLURM_ARRAY | sort; sleep 0.3');
-like($out, qr/^\d+\n$/, 'one number for the array') or diag($err);
+like($out, qr/^\d+\n$/, 'sbatch prints one number for the array') or diag($err);
 chomp(my $sweep = $out);
 my @tasks = split /\n/, query($server, 'credit', "SELECT job FROM gpucredit.job WHERE name = 'sweep' ORDER BY job");
-is($tasks[0], $sweep, 'which is that of its first job');
+is($tasks[0], $sweep, 'the number of an array is that of its first job');
 is(query($server, 'credit', "SELECT string_agg(concat_ws('/', task, at_most), ' ' ORDER BY job) FROM gpucredit.job WHERE name = 'sweep'"),
-	'2/1 4/1 6/1', 'its tasks, one at a time');
+	'2/1 4/1 6/1', 'the tasks of the array keep its limit of one at a time');
 my ($after) = (slurm('sbatch', '--parsable', '-d', "afterok:$sweep", '--wrap', 'true'))[1] =~ /(\d+)/;
-is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $after"), "afterok:${sweep}_*", 'what waits for its number waits for all of it');
+is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $after"), "afterok:${sweep}_*", 'a job that waits for an array waits for all of its tasks');
 my ($second) = (slurm('sbatch', '--parsable', '-d', "afterok:${sweep}_4", '--wrap', 'true'))[1] =~ /(\d+)/;
-is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $second"), "afterok:$tasks[1]", 'or for one task');
+is(query($server, 'credit', "SELECT after FROM gpucredit.job WHERE job = $second"), "afterok:$tasks[1]", 'a job that waits for one task of an array waits for that task');
 wait_for_state($cluster, $after, 'completed');
 is(query($server, 'credit', "SELECT count(*) FROM gpucredit.attempt a, gpucredit.attempt b WHERE a.job = ANY ('{@{[join ',', @tasks]}}') AND b.job = ANY ('{@{[join ',', @tasks]}}')
-		AND a.job < b.job AND a.ended_at > b.started_at"), '0', 'no two of the tasks ran at once');
+		AND a.job < b.job AND a.ended_at > b.started_at"), '0', 'no two tasks of an array with the limit of one ran at once');
 is(query($server, 'credit', "SELECT a.started_at >= max(b.ended_at) FROM gpucredit.attempt a, gpucredit.attempt b WHERE a.job = $after AND b.job = ANY ('{@{[join ',', @tasks]}}') GROUP BY a.started_at"),
-	't', 'and what waited began after all of them');
+	't', 'the job that waited for the array began after all of its tasks');
 foreach my $task (2, 4, 6)
 {
 	is(slurp_file("$folder/sweep-$sweep-$task"), "SLURM_ARRAY_JOB_ID=$sweep\nSLURM_ARRAY_TASK_COUNT=3\nSLURM_ARRAY_TASK_ID=$task\n"
@@ -295,26 +295,26 @@ foreach my $task (2, 4, 6)
 # A dry run says what it would cost and when it would start, and submits nothing.
 my $submitted = jobs();
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:2', '--wrap', 'true');
-is($status, 0, 'a dry run') or diag($err);
+is($status, 0, 'a dry run submits without an error') or diag($err);
 like($out, qr/^$_$/m, "it says: $_")
   foreach 'decision +granted', 'asks +GPUs 2', 'held +\d+\.\d{6} for 00:30:00', 'cost +\d+\.\d{6} at most, in 00:30:00', 'per hour +\d+\.\d{6}',
   'offer +T4 at \d+\.\d{6} per GPU and hour', 'pays +\d+\.\d{6} of bucket \d+ .*', 'can pay +\d+\.\d{6}', 'starts +now';
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '-t', '30', '-G', 'T4:1', '--array=1-3%2', '--wrap', 'true');
-like($out, qr/^held .*, \d+\.\d{6} for all 3 jobs$/m, 'of an array what all of its jobs would hold') or diag($err);
+like($out, qr/^held .*, \d+\.\d{6} for all 3 jobs$/m, 'a dry run of an array says what all of its jobs would hold') or diag($err);
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '--json', '-t', '30', '-G', 'T4:1', '--array=1-3', '--wrap', 'true');
 my $quote = JSON::PP->new->decode($out);
-is("$quote->{decision} $quote->{jobs} $quote->{offers}[0]{gpu_type}", 'granted 3 T4', 'the same as JSON');
-is_deeply($quote->{asks}, { nodes => undef, tasks => undef, gpus => 1, cpus => undef, memory_mib => undef, wall_seconds => 1800 }, 'with how the options were understood');
+is("$quote->{decision} $quote->{jobs} $quote->{offers}[0]{gpu_type}", 'granted 3 T4', 'a dry run of an array as JSON has decision, jobs and offer');
+is_deeply($quote->{asks}, { nodes => undef, tasks => undef, gpus => 1, cpus => undef, memory_mib => undef, wall_seconds => 1800 }, 'a dry run as JSON has how the options were understood');
 ($status, $out, $err) = gpucredit('submit', '--dry-run', '--gpus=T4:4000', '--wrap', 'true');
-is($status, 1, 'what would be denied has an exit status');
-like($out, qr/^decision +denied: impossible_request$/m, 'and a reason');
+is($status, 1, 'a dry run that would be denied has an exit status');
+like($out, qr/^decision +denied: impossible_request$/m, 'a dry run that would be denied has the reason');
 ($status, $out, $err) = slurm('sbatch', '--test-only', '-t', '30', '-G', 'T4:1', '-c', '1', '--wrap', 'true');
-is("$status$out", '0', 'sbatch --test-only');
-like($err, qr{^sbatch: Job 0 to start at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d using 1 processors on nodes n/a in partition default$}, 'prints the start as Slurm does');
+is("$status$out", '0', 'sbatch --test-only ends without an error and prints nothing to standard output');
+like($err, qr{^sbatch: Job 0 to start at \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d using 1 processors on nodes n/a in partition default$}, 'sbatch --test-only prints the start as Slurm does');
 ($status, $out, $err) = slurm('sbatch', '--test-only', '--gpus=T4:4000', '--wrap', 'true');
-is("$status $err", "1 sbatch: error: allocation failure: impossible_request\n", 'or why there is none');
-is(jobs(), $submitted, 'none of them became a job');
-is(scalar(my @none = glob("$folder/state/gpucredit/pending/*")), 0, 'and none has a key');
+is("$status $err", "1 sbatch: error: allocation failure: impossible_request\n", 'sbatch --test-only prints why a job could never start');
+is(jobs(), $submitted, 'no dry run became a job');
+is(scalar(my @none = glob("$folder/state/gpucredit/pending/*")), 0, 'no dry run left a key');
 
 # A job waits for others, for its begin or for its release; it has labels.
 my $parent = (gpucredit('submit', '--parsable', '--hold', '-J', 'parent', '--label', 'model=llama', '--comment', 'a try', '--wrap', 'exit 3'))[1] + 0;
@@ -323,48 +323,48 @@ my $never_ok = (gpucredit('submit', '--parsable', '-d', "afterok:$parent", '--ki
 my $tomorrow = (gpucredit('submit', '--parsable', '--begin=now+1day', '--deadline=now+3days', '-t', '1', '--wrap', 'true'))[1] + 0;
 place($cluster);
 is(query($server, 'credit', "SELECT string_agg(state, ' ' ORDER BY job) FROM gpucredit.job WHERE job IN ($parent, $child, $never_ok, $tomorrow)"),
-	'queued queued queued queued', 'none of them starts');
-is(query($server, 'credit', "SELECT options ->> 'labels' FROM gpucredit.job WHERE job = $parent"), '{"model": "llama", "comment": "a try"}', 'labels');
+	'queued queued queued queued', 'no job that waits for others, its begin or its release starts');
+is(query($server, 'credit', "SELECT options ->> 'labels' FROM gpucredit.job WHERE job = $parent"), '{"model": "llama", "comment": "a try"}', 'a job has its labels and its comment');
 is(query($server, 'credit', "SELECT not_before - submitted_at BETWEEN '23:59:50' AND '24:00:10' AND deadline - not_before = '2 days' FROM gpucredit.job WHERE job = $tomorrow"),
-	't', 'a day after the submission');
+	't', 'a job with --begin and --deadline may start a day after its submission and ends two days later');
 ($status, $out) = gpucredit('release', $parent);
-like($out, qr/^job $parent: queued$/, 'released');
+like($out, qr/^job $parent: queued$/, 'release puts a held job into the queue');
 ($status, $out) = while_placing(sub { gpucredit('wait', $parent, $child) });
-is($status, 3, 'wait returns the exit code');
-is($out, "job $parent: failed, exit code 3\njob $child: completed\n", 'and says how each ended');
+is($status, 3, 'wait returns the exit code of a job');
+is($out, "job $parent: failed, exit code 3\njob $child: completed\n", 'wait says how each job ended');
 wait_for_state($cluster, $never_ok, 'cancelled');
 ($status, $out) = gpucredit('hold', $tomorrow);
-is($out, "job $tomorrow: queued, held by its owner\n", 'held');
+is($out, "job $tomorrow: queued, held by its owner\n", 'hold keeps a job from its start');
 ($status, $out, $err) = gpucredit('hold', $parent);
-is("$status$out", '1', 'what is over is not held');
-like($err, qr/job $parent: job $parent does not wait/, 'and why');
+is("$status$out", '1', 'a job that is over is not held');
+like($err, qr/job $parent: job $parent does not wait/, 'hold says that a job which is over does not wait');
 gpucredit('cancel', $tomorrow);
 ($status, $out) = while_placing(sub { slurm('sbatch', '-W', '--parsable', '--wrap', 'exit 7') });
 is($status, 7, 'sbatch -W waits and returns the exit code');
 ($status, $out) = while_placing(sub { gpucredit('submit', '--wait', '--wrap', 'kill -9 $$') });
-is($status, 137, 'so does submit --wait, 128 and the signal');
+is($status, 137, 'submit --wait returns 128 and the signal');
 ($status, $out, $err) = gpucredit('submit', '-d', 'afterok:999999', '--wrap', 'true');
-like("$status $err", qr/^1 .*UC301/s, 'no such job');
+like("$status $err", qr/^1 .*UC301/s, 'submit refuses to wait for a job that does not exist');
 
 # One command says what became of a job: its end, the cause, its cost and its use.
 my $oom = (gpucredit('submit', '--parsable', '-t', '5', '-G', '2', '-J', 'big', '--wrap', 'echo "CUDA out of memory. Tried to allocate 2 GiB" >&2; exit 1'))[1] + 0;
 wait_for_state($cluster, $oom, 'failed');
 ($status, $out, $err) = gpucredit('job', '--history', $oom);
-is($status, 0, 'job') or diag($err);
+is($status, 0, 'job shows a failed job') or diag($err);
 like($out, qr/^$_$/m, "it says: $_")
   foreach "job             $oom", 'name            big', 'state           failed', 'exit_code       1', 'nodes           n1\{0-1\}', 'request         2x\*',
   'message         (.*\n +)*CUDA out of memory.*', 'billed          \d+\.\d*[1-9]\d*', 'gpu_hours       0\.\d+';
-like($out, qr/^advice +f +The GPU's memory was too small/m, 'what to do about it');
-like($out, qr/^last attempt +f +attempt 1 on n1\{0-1\} ended as \w+ after .*, exit code 1, billed \d/m, 'how it ended');
-like($out, qr/^History\n.* reserve granted .*\n(.*\n)*.* settle /m, 'and all that happened');
+like($out, qr/^advice +f +The GPU's memory was too small/m, 'job says what to do about the failure');
+like($out, qr/^last attempt +f +attempt 1 on n1\{0-1\} ended as \w+ after .*, exit code 1, billed \d/m, 'job says how the last attempt ended');
+like($out, qr/^History\n.* reserve granted .*\n(.*\n)*.* settle /m, 'job --history says all that happened');
 my $document = JSON::PP->new->decode((gpucredit('job', '--json', $oom))[1]);
-is("$document->{job} $document->{exit_code} $document->{nodes}", "$oom 1 n1{0-1}", 'the same as JSON');
-is($document->{explain}[0]{check}, 'state', 'with its checks');
-like((gpucredit('explain', $oom))[1], qr/advice .*memory was too small/, 'explain says it as well');
+is("$document->{job} $document->{exit_code} $document->{nodes}", "$oom 1 n1{0-1}", 'job --json has the number, the exit code and the nodes');
+is($document->{explain}[0]{check}, 'state', 'job --json has the checks of explain');
+like((gpucredit('explain', $oom))[1], qr/advice .*memory was too small/, 'explain says what to do about the failure');
 is(JSON::PP->new->decode((gpucredit('queue', '--json', $oom))[1])->[0]{state}, 'failed', 'the queue as JSON');
 like(JSON::PP->new->decode((gpucredit('balance', '--json'))[1])->[0]{available}, qr/^\d+\.\d{6}$/, 'the balance as JSON, to the last digit');
 ($status, $out, $err) = gpucredit('job', 999999);
-is("$status$err", "1gpucredit: job 999999 does not exist\n", 'no such job');
+is("$status$err", "1gpucredit: job 999999 does not exist\n", 'job says that a job does not exist');
 
 # The same commands for programs.
 sub documents
@@ -377,15 +377,15 @@ sub documents
 my @pair = map { $_->{job} } @$document;
 is(join(' ', map { "$_->{task} $_->{status}" . ($_->{held} > 0 && !$_->{replayed}) } @$document), '3 granted1 4 granted1', 'each task of an array as JSON');
 ($status, $document) = documents('submit', '--json', '--gpus=T4:4000', '--wrap', 'true');
-is("$status $document->[0]{status} $document->[0]{reason} " . (defined $document->[0]{job} ? 'a job' : 'none'), '1 denied impossible_request none', 'a denial');
+is("$status $document->[0]{status} $document->[0]{reason} " . (defined $document->[0]{job} ? 'a job' : 'none'), '1 denied impossible_request none', 'a denial as JSON has the reason and no job');
 foreach my $case ([ 'release', 'queued/' ], [ 'hold', 'queued/owner' ], [ 'cancel', 'cancelled/' ])
 {
 	my ($command, $becomes) = @$case;
 
 	($status, $document) = documents($command, '--json', @pair, 999999);
 	is(join(' ', $status, map { join('/', $_->{job}, $_->{state}, $_->{held_by} // '') } @$document[0, 1]), "1 $pair[0]/$becomes $pair[1]/$becomes", "$command --json");
-	is(join(' ', map { $document->[2]{$_} // '-' } qw(job state sqlstate)), '999999 - UC301', 'and what was refused');
-	like($document->[2]{error}, qr/999999/, 'with the message');
+	is(join(' ', map { $document->[2]{$_} // '-' } qw(job state sqlstate)), '999999 - UC301', 'a command as JSON has the job that was refused, and the SQLSTATE');
+	like($document->[2]{error}, qr/999999/, 'a command as JSON has the message of the refusal');
 }
 ($status, $document) = documents('wait', '--json', $pair[0], $oom);
 is(join(' ', $status, map { join('/', $_->{job}, $_->{state}, $_->{exit_code} // '-', exists $_->{over}) } sort { $b->{job} <=> $a->{job} } @$document),
@@ -394,7 +394,7 @@ foreach my $command (qw(submit job queue cancel hold release wait logs explain b
 {
 	($status, $out, $err) = gpucredit($command, '--help');
 	is("$status$err", '0', "$command --help");
-	like($out, qr/^usage: gpucredit $command\b.*\n.+/, 'says what it does');
+	like($out, qr/^usage: gpucredit $command\b.*\n.+/, '--help says what a command does');
 }
 
 # An instant that counts from now stays the same where the answer was lost.
@@ -418,18 +418,18 @@ $blocker->commit;
 $blocker->disconnect;
 sleep(2);
 ($status, $out, $err) = gpucredit('submit', '--parsable', '--begin=now+1', '--wrap', 'sleep 0.1 # lost');
-is($status, 0, 'submitted again');
+is($status, 0, 'a submission whose answer was lost is submitted again');
 is(query($server, 'credit',
 		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# lost%'"),
-	'1', 'it is one job');
-like($err, qr/answer .* was lost/, 'and says what it does');
-is(scalar(my @left = glob("$folder/state/gpucredit/pending/*")), 0, 'and nothing is pending');
+	'1', 'a submission whose answer was lost, repeated, is one job');
+like($err, qr/answer .* was lost/, 'submit says that an answer was lost');
+is(scalar(my @left = glob("$folder/state/gpucredit/pending/*")), 0, 'no submission is pending after the repeated one');
 
 # Two intended submissions of one script are two jobs.
 gpucredit('submit', '--wrap', 'true # twice') foreach 1 .. 2;
 is(query($server, 'credit',
 		"SELECT count(*) FROM gpucredit.job WHERE spec ->> 'script' LIKE '%# twice%'"),
-	'2', 'two alike are two jobs');
+	'2', 'two intended submissions of one script are two jobs');
 
 # The database is away for a moment.
 $server->stop('immediate');
@@ -441,43 +441,43 @@ if ($pid == 0)
 }
 ($status, $out) = gpucredit('submit', '--parsable', '--wrap', 'true # patient');
 waitpid($pid, 0);
-is($status, 0, 'submitted once it is back');
+is($status, 0, 'a submission waits until the database is back');
 $server->_update_pid(1);
 
 # Refusals say why; another's job does not exist.
 ($status, $out, $err) = gpucredit('submit', '--gpus=T4:4000', '--wrap', 'true');
-is($status, 1, 'refused by the database');
-like($err, qr/denied: impossible_request/, 'with the reason');
+is($status, 1, 'what the database denies has an exit status');
+like($err, qr/denied: impossible_request/, 'what the database denies has the reason');
 ($status, $out, $err) = gpucredit('-O', 'rival', 'balance');
-is($status, 1, 'another organisation');
-like($err, qr/UC001/, 'is not there');
+is($status, 1, 'the balance of another organisation is refused');
+like($err, qr/UC001/, 'another organisation does not exist for a tenant');
 
 # Slurm's commands, as tools call them.
 ($status, $out, $err) = slurm('sbatch', '--parsable', write_script('job.sh', "#!/bin/sh\n#SBATCH -J tool --gpus=1\nsleep 30\n"));
-is($status, 0, 'sbatch');
-like($out, qr/^\d+\n$/, 'its number alone') or diag($err);
+is($status, 0, 'sbatch submits a script');
+like($out, qr/^\d+\n$/, 'sbatch --parsable prints the job\'s number alone') or diag($err);
 chomp($job = $out);
 ($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
-is($out, "PENDING\n", 'it waits');
+is($out, "PENDING\n", 'squeue shows the job as waiting');
 wait_for_state($cluster, $job, 'running');
 ($status, $out) = slurm('squeue', '--noheader', '-o', '%i %t', '-u', 'alice');
-like($out, qr/^$job R$/m, 'it runs');
+like($out, qr/^$job R$/m, 'squeue shows the job as running');
 ($status, $out) = slurm('squeue', '--jobs', $job);
-like($out, qr/^ *JOBID PARTITION .*\n *$job   default     tool    alice  R /, 'as people read it');
+like($out, qr/^ *JOBID PARTITION .*\n *$job   default     tool    alice  R /, 'squeue without a format has its columns');
 ($status, $out, $err) = slurm('scancel', $job);
 is("$status$out$err", '0', 'scancel says nothing');
 wait_for_state($cluster, $job, 'cancelled');
 ($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
-is("$status$out", '0', 'it is in the queue no more');
+is("$status$out", '0', 'a cancelled job is in the queue no more');
 ($status, $out) = slurm('squeue', '-h', '-t', 'all', '-j', "$job,$array[0]", '-o', '%i|%.3t|%5t|%r');
-is($out, join('', map { "$array[0]_$_|  F|F    |None\n" } 1, 2, 3, 7) . "$job| CA|CA   |None\n", 'but is known');
-is((slurm('squeue', '-h', '-t', 'all', '-j', $array[0], '-o', '%D'))[1], "1\n" x 4, 'how many nodes each had');
-is((slurm('scancel', $job))[0], 0, 'what is over is no error');
+is($out, join('', map { "$array[0]_$_|  F|F    |None\n" } 1, 2, 3, 7) . "$job| CA|CA   |None\n", 'squeue -t all knows jobs that are over');
+is((slurm('squeue', '-h', '-t', 'all', '-j', $array[0], '-o', '%D'))[1], "1\n" x 4, 'squeue has how many nodes each task had');
+is((slurm('scancel', $job))[0], 0, 'scancel of a job that is over is no error');
 ($status, $out, $err) = slurm('scancel', 999999);
-is($status, 1, 'what is not there is');
-like($err, qr/^scancel: error: .*999999/, 'and which is said');
+is($status, 1, 'scancel of a job that does not exist is an error');
+like($err, qr/^scancel: error: .*999999/, 'scancel says which job does not exist');
 ($status, $out, $err) = slurm_from("#!/bin/sh\ntrue # piped\n", 'sbatch');
-like($out, qr/^Submitted batch job (\d+)$/, 'a script from standard input') or diag($err);
+like($out, qr/^Submitted batch job (\d+)$/, 'sbatch reads a script from standard input') or diag($err);
 foreach my $bad ([ 'sbatch', '--signal=KILL@60', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
 	[ 'squeue', '-o', '%W' ], [ 'squeue', '-O', 'Priority' ], [ 'squeue', '-O', 'JobID:-3' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
 	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
@@ -489,46 +489,46 @@ foreach my $bad ([ 'sbatch', '--signal=KILL@60', '--wrap', 'true' ], [ 'sbatch',
 {
 	($status, $out, $err) = slurm(@$bad);
 	is("$status$out", '2', "refused: @$bad");
-	like($err, qr/^$bad->[0]: /, 'by its name');
+	like($err, qr/^$bad->[0]: /, 'a refusal begins with the name of the command');
 }
-like((slurm(@$_))[2], qr/^scancel: option "-z" is not supported$/, 'it names the letter') foreach [ 'scancel', '-z', $job ], [ 'scancel', '-Qz', $job ];
+like((slurm(@$_))[2], qr/^scancel: option "-z" is not supported$/, 'scancel names the letter of an unknown option') foreach [ 'scancel', '-z', $job ], [ 'scancel', '-Qz', $job ];
 like((slurm('squeue', '--all', $_))[2], qr/^squeue: option "-z" is not supported$/, "of $_ behind an option with a name, too") foreach '-zh', '-hz', '-z';
 like((slurm('squeue', $_))[2], qr/^squeue: option "$_" is not supported$/, "and $_") foreach '--all=x', '--zzz';
 like((slurm('squeue', $_))[2], qr/^squeue: option "$_" needs a value$/, "$_ alone") foreach '--user', '--us';
 like((slurm('scancel', '--quiet', '-sUSR1', $job))[2], qr/^scancel: a running job cannot be sent a signal; /, 'a signal behind an option with a name');
-like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'or says what is missing');
+like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'scancel says which option needs a value');
 
 # What Slurm's users ask of an array and of jobs that wait or are over.
 my $base = (slurm('sbatch', '--parsable', '-J', 'arr', '--array=1-4', '--hold', '-t', '5', '--comment', 'mine', '--wrap', 'true'))[1] + 0;
 is((slurm('squeue', '-h', '-j', $base, '-o', '%i %F %K %r %l %k'))[1],
-	join('', map { "${base}_$_ $base $_ JobHeldUser 00:05:00 mine\n" } 1 .. 4), 'an array by its number, each task with its own');
-is((slurm('squeue', '-j', "${base}_1", '-O', 'NumNodes'))[1], "NODES               \nN/A                 \n", 'how many nodes is not known before');
+	join('', map { "${base}_$_ $base $_ JobHeldUser 00:05:00 mine\n" } 1 .. 4), 'squeue shows an array by its number, each task with its own');
+is((slurm('squeue', '-j', "${base}_1", '-O', 'NumNodes'))[1], "NODES               \nN/A                 \n", 'how many nodes a job gets is not known before its start');
 my @numbers = split /\n/, (slurm('squeue', '-h', '-j', $base, '-o', '%A'))[1];
 is(join(' ', @numbers), query($server, 'credit', "SELECT string_agg(job::text, ' ' ORDER BY job) FROM gpucredit.job WHERE name = 'arr'"), '%A is a number of its own for each task');
 is((slurm('squeue', '-j', "${base}_3", '-O', 'JobID:.12|,JobArrayID:8,ArrayTaskID:3,State,TimeLimit:.9,UserName:4'))[1],
 	sprintf("%12s|%-8s%-3s%-20s%9s%-4s\n", 'JOBID', 'ARRAY_JO', 'ARR', 'STATE', 'TIME_LIMI', 'USER')
 	  . sprintf("%12s|%-8s%-3s%-20s%9s%-4s\n", $numbers[2], $base, 3, 'PENDING', '00:05:00', 'alic'), '-O: names with widths');
-is((slurm('squeue', '-h', '-n', 'arr', '-S', '-i', '-o', '%K'))[1], "4\n3\n2\n1\n", 'by name, in another order');
-is(scalar @{ JSON::PP->new->decode((slurm('squeue', '--json', '-j', "${base}_[2,4]"))[1]) }, 2, 'two tasks of it, as JSON');
-like((slurm('squeue', '-l', '-j', "${base}_2"))[1], qr/JOBID .* TIME_LIMI .*\n *${base}_2 .* PENDING .*\(JobHeldUser\)\n/, 'in long form');
+is((slurm('squeue', '-h', '-n', 'arr', '-S', '-i', '-o', '%K'))[1], "4\n3\n2\n1\n", 'squeue selects by name, in another order');
+is(scalar @{ JSON::PP->new->decode((slurm('squeue', '--json', '-j', "${base}_[2,4]"))[1]) }, 2, 'squeue shows two tasks of an array as JSON');
+like((slurm('squeue', '-l', '-j', "${base}_2"))[1], qr/JOBID .* TIME_LIMI .*\n *${base}_2 .* PENDING .*\(JobHeldUser\)\n/, 'squeue -l has the time limit and the reason');
 is((slurm('scancel', "${base}_2"))[0], 0, 'a task is cancelled');
-is((slurm('squeue', '-h', '-j', $base, '-o', '%K'))[1], "1\n3\n4\n", 'the others are there');
+is((slurm('squeue', '-h', '-j', $base, '-o', '%K'))[1], "1\n3\n4\n", 'the other tasks stay when a task is cancelled');
 like((slurm('scontrol', 'show', 'job', "${base}_3"))[1], qr/^JobId=\d+ ArrayJobId=$base ArrayTaskId=3 JobName=arr\n.*\n   JobState=PENDING Reason=JobHeldUser Dependency=\(null\)\n/, 'scontrol show job');
 like((slurm('scontrol', 'release', $base))[1], qr/^(job \d+: queued\n){3}/, 'the array is released');
-is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%r'))[1], "Resources\n", 'all of it');
-like((slurm('scontrol', 'requeue', "${base}_[1,3]"))[1], qr/^(job \d+: queued\n){2}$/, 'what waits is requeued already');
-like((slurm('scontrol', 'hold', "${base}_[1,3]"))[1], qr/^(job \d+: queued, held by its owner\n){2}$/, 'and held again in part');
-is((slurm('scancel', '-n', 'arr', '-t', 'PD', '-u', 'alice'))[0], 0, 'cancelled by name, state and user');
-is((slurm('squeue', '-h', '-j', $base))[1], '', 'all of the array');
+is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%r'))[1], "Resources\n", 'a released array waits for resources');
+like((slurm('scontrol', 'requeue', "${base}_[1,3]"))[1], qr/^(job \d+: queued\n){2}$/, 'requeue leaves tasks that wait queued');
+like((slurm('scontrol', 'hold', "${base}_[1,3]"))[1], qr/^(job \d+: queued, held by its owner\n){2}$/, 'two tasks of an array are held again');
+is((slurm('scancel', '-n', 'arr', '-t', 'PD', '-u', 'alice'))[0], 0, 'scancel selects by name, state and user');
+is((slurm('squeue', '-h', '-j', $base))[1], '', 'scancel by name has cancelled all of the array');
 is((slurm('sacct', '-n', '-P', '-X', '-j', "$oom,${base}_2", '-o', 'JobIDRaw,JobName%20,AllocGPUS,State,ExitCode,NodeList,Comment'))[1] =~ s/^\d+\|arr/N|arr/mr,
 	"$oom|big|2|FAILED|1:0|n1|\nN|arr|0|CANCELLED|0:0||mine\n", 'sacct');
 like((slurm('sacct'))[1], qr/^JobID +JobName .* Cost\n(.*\n)*$oom +big .* FAILED +1:0 +[\d.]+\n/, 'sacct of today');
 is(scalar(() = (slurm('sacct', '-n', '-S', $_))[1] =~ /^$oom /mg), 1, "sacct of the past: $_") foreach '00:00', 'midnight', 'now-1hour', POSIX::strftime('%m/%d', localtime);
-is((slurm('sacct', '-n', '-E', 'now-1day'))[1], '', 'which ends');
+is((slurm('sacct', '-n', '-E', 'now-1day'))[1], '', 'sacct -E shows nothing that began later');
 is(JSON::PP->new->decode((slurm('sacct', '--json', '-j', $oom, '-o', 'State'))[1])->[0]{State}, 'FAILED', 'sacct as JSON');
 is((slurm('sacct', '-n', '-p', '-j', $oom, '-o', 'JobID,State'))[1], "$oom|FAILED|\n", 'sacct -p has a bar at the end');
 is((slurm('sacct', '--helpformat'))[1] =~ s/\n/ /gr, 'Account AllocGPUS Comment Cost Elapsed ElapsedRaw End ExitCode GPUEff GPUHours JobID JobIDRaw JobName '
-	  . 'NodeList Partition QOS Reason Reserved Start State Submit Timelimit User WCKey ', 'and lists its fields');
+	  . 'NodeList Partition QOS Reason Reserved Start State Submit Timelimit User WCKey ', 'sacct --helpformat lists its fields');
 like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1\)\nNodes: n1\nGPUs: 2\nWall-clock time: 00:00:0\d of 00:05:00\nGPU-hours: 0\.\d+\n.*\nCost: [\d.]+\n/, 'seff');
 {
 	# The first job of an array is searched once for the array, not for each task.
@@ -542,16 +542,16 @@ like((slurm('seff', $oom))[1], qr/^Job ID: $oom\n.*\nState: FAILED \(exit code 1
 
 		is(join(' ', @lines[0, -1]), "${large}_1 ${large}_2000", "$list->[0] of 2,000 tasks");
 	}
-	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol, too');
+	is(() = (slurm('scontrol', 'show', 'job', $large))[1] =~ /^JobId=\d+ ArrayJobId=$large /mg, 2000, 'scontrol of 2,000 tasks');
 }
-is((slurm('scancel', '-n', 'large'))[0], 0, 'they are cancelled');
+is((slurm('scancel', '-n', 'large'))[0], 0, 'scancel cancels an array of 2,000 tasks');
 foreach my $command (qw(sbatch squeue scancel sacct salloc scontrol seff sinfo sprio srun sshare))
 {
 	like((slurm($command, '--help'))[1], qr/^usage: $command/, "$command --help");
 }
 foreach my $case ([ 'sbatch', '  -a, --array=VALUE' ], [ 'sbatch', '      --nice[=VALUE]' ], [ 'squeue', '      --json' ], [ 'scancel', '  -t, --state=VALUE' ])
 {
-	like((slurm($case->[0], '--help'))[1], qr/^\Q$case->[1]\E$/m, "it lists $case->[1]");
+	like((slurm($case->[0], '--help'))[1], qr/^\Q$case->[1]\E$/m, "$case->[0] --help lists $case->[1]");
 }
 foreach my $command (qw(sacct salloc sbatch scancel scontrol seff sinfo sprio squeue srun sshare))
 {
@@ -575,8 +575,8 @@ like((slurm('squeue', '--start', '-j', $waits))[1], qr/START_TIME.*\n *$waits .*
 	my ($bulk) = (slurm('sbatch', '--parsable', '-J', 'bulk', '-G', '4', '-t', '1', '--array=1-30', '--wrap', 'true'))[1] =~ /(\d+)/;
 	my @starts = split /\n/, (slurm('squeue', '-h', '--start', '-j', $bulk, '-o', '%S'))[1];
 
-	is(scalar(grep { /^\d{4}-/ } @starts), 30, 'of more jobs than a screen shows, too');
-	is((slurm('scancel', '-n', 'bulk'))[0], 0, 'they are cancelled');
+	is(scalar(grep { /^\d{4}-/ } @starts), 30, 'squeue --start tells of more jobs than a screen shows');
+	is((slurm('scancel', '-n', 'bulk'))[0], 0, 'scancel cancels an array of 30 tasks');
 }
 
 # What decides when jobs wait: the tier goes first, and a tenant does not see its
@@ -587,15 +587,15 @@ my $day = (slurm('sbatch', '--parsable', '-t', '1-00:00:00', '-G', '4', '-J', 'd
 is((slurm('squeue', '-h', '-j', $day, '-o', '%l %L'))[1], "1-00:00:00 1-00:00:00\n", 'a day as Slurm writes it');
 ($status, $out, $err) = slurm('sprio');
 is($status, 0, 'sprio') or diag($err);
-like($out, qr/^JOBID +PARTITION +USER +QOS +RANK +AGE +EXPECTED +REASON *\n/, 'without what others use');
-is(join(' ', map { (split)[0] } (split /\n/, $out)[1 .. 4]), "$waits $sooner $later $day", 'in the order of the starts');
-like($out, qr/^$later +default +alice +interactive +4 +00:00:\d\d +\d{4}-\d\d-\d\dT[\d:]+ +\S.*\n$day .* N\/A +held by its owner *$/m, 'with what decides it');
-is(scalar(split /\n/, (slurm('sprio', '-h', '-u', 'alice', '-p', 'default', '-j', "$later,$sooner"))[1]), 2, 'these jobs alone');
+like($out, qr/^JOBID +PARTITION +USER +QOS +RANK +AGE +EXPECTED +REASON *\n/, 'sprio shows a tenant nothing of what others use');
+is(join(' ', map { (split)[0] } (split /\n/, $out)[1 .. 4]), "$waits $sooner $later $day", 'sprio has jobs in the order of their starts');
+like($out, qr/^$later +default +alice +interactive +4 +00:00:\d\d +\d{4}-\d\d-\d\dT[\d:]+ +\S.*\n$day .* N\/A +held by its owner *$/m, 'sprio has what decides the order');
+is(scalar(split /\n/, (slurm('sprio', '-h', '-u', 'alice', '-p', 'default', '-j', "$later,$sooner"))[1]), 2, 'sprio selects by user, pool and job');
 $document = JSON::PP->new->decode((slurm('sprio', '-l', '--json'))[1]);
-is(join(' ', map { "$_->{JOBID}/$_->{QOS}/$_->{TURN}" } @$document[0 .. 2]), "$waits/standard_training/1 $sooner/standard_training/2 $later/interactive/3", 'in long form with their turns');
-like($document->[2]{ORDER}, qr/^tier "interactive" of rank 4, .*priority 0 within its account$/, 'and what gives them');
+is(join(' ', map { "$_->{JOBID}/$_->{QOS}/$_->{TURN}" } @$document[0 .. 2]), "$waits/standard_training/1 $sooner/standard_training/2 $later/interactive/3", 'sprio -l has the turns of jobs');
+like($document->[2]{ORDER}, qr/^tier "interactive" of rank 4, .*priority 0 within its account$/, 'sprio -l has what gives a job its turn');
 ($status, $out, $err) = slurm('sprio', '-j', $oom);
-is("$status$out$err", "1sprio: Unable to find jobs matching user/id(s) specified\n", 'what does not wait has no place');
+is("$status$out$err", "1sprio: Unable to find jobs matching user/id(s) specified\n", 'sprio finds no job that is over');
 
 # Another's jobs: no option of a tenant finds them, and his number alone does not
 # help.
@@ -615,21 +615,21 @@ foreach my $account ('', 'vision', 'vision/bob')
 	{
 		is((slurm(@$list))[1], '', "for '$account' nothing of it: @$list");
 	}
-	unlike((slurm('sprio', '-l'))[1], qr/bob|secret|\b$bobs\b/, 'nor among all');
+	unlike((slurm('sprio', '-l'))[1], qr/bob|secret|\b$bobs\b/, 'sprio -l shows nothing of another\'s job');
 	foreach my $attempt ([ 'scancel', '-u', 'bob' ], [ 'scancel', '-A', 'vision/bob' ], [ 'scancel', '-n', 'secret' ], [ 'scancel', '-u', 'bob', $bobs ], [ 'scancel', $bobs ])
 	{
 		slurm(@$attempt);
-		is(query($server, 'credit', "SELECT state FROM gpucredit.job WHERE job = $bobs"), 'queued', "it stays: @$attempt");
+		is(query($server, 'credit', "SELECT state FROM gpucredit.job WHERE job = $bobs"), 'queued', "another's job stays: @$attempt");
 	}
 }
-isnt((slurm('scancel', $bobs))[0], 0, 'and its number is an error');
+isnt((slurm('scancel', $bobs))[0], 0, 'scancel of another\'s job by its number is an error');
 
 # Filters of scancel, and its questions.
-is((slurm_from("perhaps\nn\n", 'scancel', '-i', '-n', 'sooner'))[1], "Cancel job_id=$sooner name=sooner partition=default [y/n]? " x 2, 'asked until there is an answer');
+is((slurm_from("perhaps\nn\n", 'scancel', '-i', '-n', 'sooner'))[1], "Cancel job_id=$sooner name=sooner partition=default [y/n]? " x 2, 'scancel -i asks until there is an answer');
 {
 	local $ENV{SCANCEL_INTERACTIVE} = '1';
 
-	is((slurm_from('', 'scancel', $sooner, $later))[0], 0, 'the environment asks, too');
+	is((slurm_from('', 'scancel', $sooner, $later))[0], 0, 'SCANCEL_INTERACTIVE makes scancel ask');
 }
 slurm('scancel', '-q', 'interactive', '-t', 'RUNNING', $later);
 slurm('scancel', '--wckey', 'w2');
@@ -641,7 +641,7 @@ slurm('scancel', '--me', '-q', 'premium_training');
 	slurm('scancel', '-n', 'sooner');
 }
 is(query($server, 'credit', "SELECT string_agg(state, ' ' ORDER BY job) FROM gpucredit.jobs WHERE job IN ($never, $waits, $sooner, $later, $day)"),
-	'running queued queued queued queued', 'all of these find nothing');
+	'running queued queued queued queued', 'filters of scancel that match no job cancel none');
 {
 	local $ENV{GPUCREDIT_ACCOUNT} = 'vision';
 
@@ -649,17 +649,17 @@ is(query($server, 'credit', "SELECT string_agg(state, ' ' ORDER BY job) FROM gpu
 	is((slurm('squeue', '-h', '-j', $later, '-o', '%t'))[1], "PD\n", '--me is no account below mine');
 	local $ENV{GPUCREDIT_ACCOUNT} = '';
 	($status, $out, $err) = slurm('scancel', '--me');
-	is("$status$out", '2', 'and nobody without one');
+	is("$status$out", '2', 'scancel --me without an account is refused');
 }
-is((slurm_from("y\n", 'scancel', '-i', '-q', 'interactive'))[0], 0, 'yes');
-is((slurm('squeue', '-h', '-j', $later))[1], '', 'by its tier');
+is((slurm_from("y\n", 'scancel', '-i', '-q', 'interactive'))[0], 0, 'scancel -i goes on after yes');
+is((slurm('squeue', '-h', '-j', $later))[1], '', 'scancel -q cancels by the tier');
 ($status, $out, $err) = slurm('scancel', '-v', '--wckey', 'w1');
-is("$status$out$err", "0scancel: Terminating job $sooner\n", 'by its wckey, and what was done is said');
+is("$status$out$err", "0scancel: Terminating job $sooner\n", 'scancel --wckey cancels by the wckey, and -v says what was done');
 gpucredit('hold', $waits);
 slurm('scancel', '-w', 'n1');
 wait_for_state($cluster, $never, 'cancelled');
-is((slurm('squeue', '-h', '-j', "$waits,$day", '-t', 'PD,R,CG,CF', '-o', '%j'))[1], "wrap\nday\n", 'by its node, and no other');
-is((slurm('scancel', '--me'))[0], 0, 'all of mine');
+is((slurm('squeue', '-h', '-j', "$waits,$day", '-t', 'PD,R,CG,CF', '-o', '%j'))[1], "wrap\nday\n", 'scancel -w cancels the job of a node, and no other');
+is((slurm('scancel', '--me'))[0], 0, 'scancel --me cancels all jobs of the account');
 wait_for('none of them is left', 30, sub { (slurm('squeue', '-h'))[1] eq '' });
 query($server, 'credit', "SELECT gpucredit.cancel('acme', $bobs, 'no longer')");
 
@@ -708,40 +708,40 @@ ZSH
 }
 slurm('scancel', $one);
 ($status, $out, $err) = gpucredit('cancel', '999999');
-is($status, 1, 'no such job');
+is($status, 1, 'cancel of a job that does not exist is an error');
 ($status, $out, $err) = gpucredit('nodes');
 is($status, 1, 'nodes are not a tenant\'s');
 foreach my $command ([ 'sinfo' ], [ 'scontrol', 'show', 'node' ], [ 'sshare' ], [ 'sshare', '-A', 'vision/alice' ])
 {
 	($status, $out, $err) = slurm(@$command);
-	is("$status$out", '1', "nor by @$command");
+	is("$status$out", '1', "operators' figures are not a tenant's by @$command");
 }
 
 $ENV{GPUCREDIT_DATABASE} = connection((getpwuid($>))[0]);
 ($status, $out) = gpucredit('nodes');
-like($out, qr/n1 .*ready/, 'an operator sees them');
+like($out, qr/n1 .*ready/, 'an operator sees the nodes');
 is((slurm('sinfo', '-h', '-p', 'default', '-o', '%P %a %D %N %G'))[1], "default* up 1 n1 gpu:T4:4\n", 'sinfo');
 like((slurm('sinfo'))[1], qr/^PARTITION +AVAIL +TIMELIMIT +NODES +STATE NODELIST\n(.*\n)*wide +up +infinite +2 +\S+ w1,w2\n/, 'nodes that are alike stand in one line');
 is(scalar(split /\n/, (slurm('sinfo', '-h', '-N', '-p', 'wide'))[1]), 2, 'a line for each node');
 is((slurm('sinfo', '-h', '-p', 'none'))[1], '', 'no such pool');
 is(join(' ', map { my $line = $_; map { "$_=$line->{$_}" } sort keys %$line } @{ JSON::PP->new->decode((slurm('sinfo', '--json', '-n', 'n1', '-o', '%D %R'))[1]) }),
 	'NODES=1 PARTITION=default', 'sinfo as JSON, with the fields of the format');
-is((slurm('sinfo', '-h', '-n', 'n1', '-o', 'a node'))[1], "a node\n", 'and a format without fields');
+is((slurm('sinfo', '-h', '-n', 'n1', '-o', 'a node'))[1], "a node\n", 'sinfo prints a format without fields');
 my $stays = (gpucredit('-A', 'vision/alice', 'submit', '--parsable', '-t', '5', '-G', '1', '--wrap', 'sleep 250'))[1] + 0;
 wait_for_state($cluster, $stays, 'running');
 ($status) = gpucredit('drain', 'n1', 'a new fan');
-like((slurm('sinfo', '-R'))[1], qr/^REASON .*\na new fan +1 +dr\w+ n1\n$/, 'which nodes drain, and why');
+like((slurm('sinfo', '-R'))[1], qr/^REASON .*\na new fan +1 +dr\w+ n1\n$/, 'sinfo -R has which nodes drain, and why');
 is((slurm('sinfo', '-h', '-t', $_, '-o', '%N'))[1], "n1\n", "sinfo -t $_") foreach 'drain', 'drng', 'MAINT,DRAINING';
 is((slurm('sinfo', '-h', '-t', 'drained', '-o', '%N'))[1], '', 'a node with a job is not drained yet');
 gpucredit('cancel', $stays);
 wait_for_state($cluster, $stays, 'cancelled');
 like((slurm('scontrol', 'show', 'node', 'n1'))[1], qr/^NodeName=n1 CPUAlloc=\d+ CPUTot=\d+\n(.*\n)* +Gres=gpu:T4:4\n(.*\n)* +State=DRAIN\w+ Partitions=default\n(.*\n)* +Reason=a new fan LastHeard=\d/, 'scontrol show node');
 ($status, $out, $err) = slurm('scontrol', 'show', 'node', 'none');
-is("$status$out$err", "1scontrol: Node none not found\n", 'no such node');
+is("$status$out$err", "1scontrol: Node none not found\n", 'scontrol says that a node does not exist');
 ($status, $out) = gpucredit('top');
 like($out, qr/T4: 1 node/, 'the map');
 ($status, $document) = documents('top', '--json');
-like(join("\n", @{ $document->{map} }, ref($document->{queue})), qr/T4: 1 node.*ARRAY$/s, 'as JSON, once');
+like(join("\n", @{ $document->{map} }, ref($document->{queue})), qr/T4: 1 node.*ARRAY$/s, 'top --json has the map and the queue once');
 ($status, $document) = documents('drain', '--json', 'n1', 'another fan');
 is("$document->[0]{node} $document->[0]{reason}", 'n1 another fan', 'drain --json');
 ($status, $document) = documents('resume', '--json', 'n1');
@@ -752,19 +752,19 @@ is("$document->[0]{node} $document->[0]{state} $document->[0]{reason}", 'n1 read
 like($out, qr/^Partition +Org +Account +User +RawShares +NormShares +RawUsage +EffectvUsage +FairShare\n(.*\n)*default +acme +vision\/alice +alice +1 +[01]\.\d{6} +\d+ +[01]\.\d{6} +[01]\.\d{6}\n/, 'sshare') or diag($err);
 my @shares = map { [ split /\|/ ] } split /\n/, (slurm('sshare', '-a', '-n', '-P', '--pool=default', '-o', 'Org,Account,RawShares,NormShares,FairShare,Rank,RawUsage,NormUsage'))[1];
 my ($alice) = grep { "$_->[0] $_->[1]" eq 'acme vision/alice' } @shares;
-is($alice->[2], '1', 'its weight');
-cmp_ok($alice->[6], '>', 0, 'she has used the pool');
-is(join(' ', map { $_->[4] } grep { $_->[5] == 1 } @shares) =~ s/ 1\.000000//gr, '1.000000', 'who goes first has the share 1');
-is(join(' ', sort { $a->[5] <=> $b->[5] } @shares), join(' ', sort { $b->[4] <=> $a->[4] || $a->[5] <=> $b->[5] } @shares), 'and the others less, in their order');
+is($alice->[2], '1', 'sshare has the weight of the account');
+cmp_ok($alice->[6], '>', 0, 'sshare has that the account has used the pool');
+is(join(' ', map { $_->[4] } grep { $_->[5] == 1 } @shares) =~ s/ 1\.000000//gr, '1.000000', 'in sshare accounts that go first have the share 1');
+is(join(' ', sort { $a->[5] <=> $b->[5] } @shares), join(' ', sort { $b->[4] <=> $a->[4] || $a->[5] <=> $b->[5] } @shares), 'in sshare accounts that go later have less, in their order');
 is(eval(join('+', map { $_->[7] } grep { $_->[1] eq '' } @shares)), 1, 'organisations used all of it together');
 is(query($server, 'credit', "SELECT round(share, 6) || ' ' || rank || ' ' || round(decayed * 3600) FROM gpucredit.fair_share() WHERE org = 'acme' AND account = 'vision/alice'"),
-	"$alice->[3] $alice->[5] $alice->[6]", 'as fair_share() has it');
+	"$alice->[3] $alice->[5] $alice->[6]", 'sshare has the share, the rank and the usage that fair_share() has');
 {
 	local $ENV{GPUCREDIT_ACCOUNT} = '';
 
-	is((slurm('sshare', '-n', '-p', '-u', 'alice', '--pool=default', '-o', 'Account,User'))[1], "vision/alice|alice|\n", 'of a user, with a bar at the end');
-	is((slurm('sshare', '-n', '-P', '-A', 'vision', '--pool=default', '-o', 'account%30'))[1], "vision\nvision/alice\nvision/bob\n", 'of an account and those below it');
-	is(JSON::PP->new->decode((slurm('sshare', '--json', '-A', 'vision/bob', '--pool=default'))[1])->[0]{User}, 'bob', 'as JSON');
+	is((slurm('sshare', '-n', '-p', '-u', 'alice', '--pool=default', '-o', 'Account,User'))[1], "vision/alice|alice|\n", 'sshare -u shows a user, with -p a bar at the end');
+	is((slurm('sshare', '-n', '-P', '-A', 'vision', '--pool=default', '-o', 'account%30'))[1], "vision\nvision/alice\nvision/bob\n", 'sshare -A shows an account and those below it');
+	is(JSON::PP->new->decode((slurm('sshare', '--json', '-A', 'vision/bob', '--pool=default'))[1])->[0]{User}, 'bob', 'sshare as JSON');
 }
 is((slurm('sshare', '-n', '--pool=none'))[1], '', 'no such pool');
 my $held = (slurm('sbatch', '--parsable', '--hold', '--wrap', 'true'))[1] + 0;
@@ -797,21 +797,21 @@ DUMP
 	append_to_file($dump, $text);
 	($status, $out, $err) = gpucredit('-O', 'lab', 'import', 'slurm', $dump);
 	is($status, 0, 'import slurm') or diag($err);
-	like($out, qr/create account +physics\/ann .* 5\n/, 'it says what it would do');
-	like($out, qr/set quota +physics .*gpus 8 running 10 cpu_milli 64000 memory_mib 4194304/, 'and which limits it would set');
-	like($err, qr/nothing is written; with --apply it is/, 'and that it has not');
-	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.accounts WHERE org = 'lab'"), '0', '... which is so');
+	like($out, qr/create account +physics\/ann .* 5\n/, 'import says which accounts it would create');
+	like($out, qr/set quota +physics .*gpus 8 running 10 cpu_milli 64000 memory_mib 4194304/, 'import says which limits it would set');
+	like($err, qr/nothing is written; with --apply it is/, 'import without --apply says that nothing is written');
+	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.accounts WHERE org = 'lab'"), '0', 'import without --apply has written nothing');
 	($status, $document) = documents('-O', 'lab', 'import', '--apply', '--json', 'slurm', $dump);
 	is($status, 0, 'import --apply');
-	is(query($server, 'credit', $accounts), '=1 biology=10 physics=30 physics/ann=5 physics/astro=1 physics/astro/cleo=1 physics/ben=0.001', 'accounts, users and shares');
+	is(query($server, 'credit', $accounts), '=1 biology=10 physics=30 physics/ann=5 physics/astro=1 physics/astro/cleo=1 physics/ben=0.001', 'import --apply makes accounts, users and shares');
 	is(query($server, 'credit', $quotas), 'physics 8 10 64000 4194304; physics T4 4; physics/ann 2 40; physics/astro/cleo 3; physics/ben 3',
 		q{limits of groups, of users, and of users by their account's});
 	my @left = map { "$_->{line} $_->{was}" } grep { $_->{action} eq 'decide' } @$document;
 	is(join('; ', @left), q{3 QOS=normal; 5 AdminLevel=Administrator; 6 GrpTRESMins=gres/gpu=6000; 9 Fairshare=parent; 11 Coordinator=physics,astro; 11 Fairshare=0; 12 Partition=gpu; 12 a second line of the user},
 		'what somebody must decide is listed, with its line');
-	is(scalar(grep { $_->{becomes} eq '' } @$document), 0, '... and with what to do');
+	is(scalar(grep { $_->{becomes} eq '' } @$document), 0, 'each line that somebody must decide says what to do');
 	($status, $document) = documents('-O', 'lab', 'import', '--json', 'slurm', $dump);
-	is(scalar(grep { $_->{action} ne 'decide' } @$document), 0, 'the same file again changes nothing');
+	is(scalar(grep { $_->{action} ne 'decide' } @$document), 0, 'import of the same file again changes nothing');
 	query($server, 'credit', q{SELECT gpucredit.set_quota('lab', 'physics', NULL, 16, max_queued => 7)});
 	($status, $document) = documents('-O', 'lab', 'import', '--json', '--apply', 'slurm', $dump);
 	is(join('; ', map { "$_->{account}: $_->{was} -> $_->{becomes}" } grep { $_->{action} ne 'decide' } @$document),

@@ -37,17 +37,17 @@ start_agent($_) foreach values %n;
 wait_for('it proves its node by the key', 15, sub { about('n1', 'boot_id') ne '' && about('n2', 'boot_id') ne '' });
 my $boot = slurp_file('/proc/sys/kernel/random/boot_id');
 chomp $boot;
-is(about('n1', 'boot_id'), $boot, 'it tells the boot_id of the machine');
+is(about('n1', 'boot_id'), $boot, 'the agent tells the boot_id of the machine');
 my $incarnation = about('n1', 'incarnation');
-like($incarnation, qr/^\d+$/, 'it counts its starts');
+like($incarnation, qr/^\d+$/, 'the agent counts its starts');
 my @heard = map { sleep(0.5); heard('n1') } 1 .. 8;
-cmp_ok((sort { $b <=> $a } @heard)[0], '<', 3, 'it calls heartbeat at least every node_suspect');
+cmp_ok((sort { $b <=> $a } @heard)[0], '<', 3, 'the agent calls heartbeat at least every node_suspect');
 
 # The loop: how jobs end
 my $job = submit($cluster, '2xT4', 'echo $CUDA_VISIBLE_DEVICES > $OUT/devices; sleep 2', no_lock => 1);
 wait_for_state($cluster, $job, 'running');
 wait_for('it meters 0 once a job runs', 10, sub { job_row($cluster, $job, 'running_at IS NOT NULL') eq 't' });
-is(query($server, 'credit', q{SELECT bool_and(tells_running) FROM gpucredit.node}), 't', 'it tells what runs');
+is(query($server, 'credit', q{SELECT bool_and(tells_running) FROM gpucredit.node}), 't', 'the agent tells what runs');
 wait_for_state($cluster, $job, 'completed');
 is(job_row($cluster, $job, 'exit_code'), '0', 'exit 0 is completed');
 bill_is_fair($cluster, $job, 2, 2);
@@ -55,7 +55,7 @@ my $devices = text_of("$cluster->{submitted}{$job}/devices");
 like($devices, qr/^GPU-n\d-\d,GPU-n\d-\d$/, 'a job knows its GPUs by UUID');
 $job = submit($cluster, '1xT4', 'echo "last words" >&2; exit 3', no_lock => 1, args => ', max_retries => 0');
 wait_for_state($cluster, $job, 'failed');
-is(job_row($cluster, $job, "exit_code || ' ' || (message LIKE '%last words%')"), '3 true', 'another code is failed, with it and the last lines');
+is(job_row($cluster, $job, "exit_code || ' ' || (message LIKE '%last words%')"), '3 true', 'an exit code other than 0 is settled as failed, with the code and the last lines');
 $job = submit($cluster, '1xT4', 'kill -SEGV $$', no_lock => 1, args => ', max_retries => 0');
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, 'exit_code'), '139', 'a signal is 128 and it');
@@ -67,12 +67,12 @@ is(job_row($cluster, $job, 'exit_code'), '127', 'a command that is not there is 
 $job = endless('n1');
 cancel($job);
 wait_for_state($cluster, $job, 'cancelled');
-is(job_row($cluster, $job, 'outcome'), 'cancelled', 'what is told to stop is settled as that');
-stands_still($job, 'and its processes are gone');
+is(job_row($cluster, $job, 'outcome'), 'cancelled', 'an attempt that is told to stop for cancel() is settled as cancelled');
+stands_still($job, 'the processes of a cancelled attempt are gone');
 $job = endless('n1');
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'conformance', now() + interval '2 s')});
 wait_for('what is told to leave is gone by the deadline', 15, sub { job_row($cluster, $job, "attempt || ' ' || outcome") =~ /preempted/ || job_row($cluster, $job, 'attempt') > 1 });
-is(query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE org = 'acme' AND job = $job AND attempt = 1"), 'preempted', 'and settled as preempted');
+is(query($server, 'credit', "SELECT outcome FROM gpucredit.attempt WHERE org = 'acme' AND job = $job AND attempt = 1"), 'preempted', 'an attempt that is told to leave is settled as preempted');
 cancel($job);
 wait_for_state($cluster, $job, 'cancelled');
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
@@ -96,8 +96,8 @@ wait_for_state($cluster, $job, 'completed');
 is(query($server, 'credit', "SELECT count(*) FROM gpucredit.attempt_part WHERE org = 'acme' AND job = $job AND outcome = 'completed' AND gone"), '2', 'each node tells the end of its part');
 $job = submit($cluster, '8xT4', 'if [ $NODE_RANK = 1 ]; then sleep 1; exit 5; fi; ' . ticking(), no_lock => 1, args => ', max_retries => 0');
 wait_for_state($cluster, $job, 'failed');
-is(job_row($cluster, $job, 'exit_code'), '5', 'a part that fails is why the attempt does');
-stands_still($job, 'and the others are stopped');
+is(job_row($cluster, $job, 'exit_code'), '5', 'the attempt has the exit code of the part that failed');
+stands_still($job, 'the other parts of an attempt with a failed part are stopped');
 
 # After a restart of the agent
 $job = submit($cluster, '1xT4', ticking(30), no_lock => 1);
@@ -114,7 +114,7 @@ is(text_of("$cluster->{submitted}{$ended}/begun"), "begun\n", 'what has ended is
 wait_for('it has a new incarnation', 15, sub { about('n1', 'incarnation') > $incarnation });
 wait_for_state($cluster, $job, 'completed', 60);
 is(job_row($cluster, $job, 'attempt'), '1', 'what runs goes on');
-is(text_of("$cluster->{submitted}{$job}/begun"), "begun\n", 'and was started once');
+is(text_of("$cluster->{submitted}{$job}/begun"), "begun\n", 'the attempt that runs beyond a restart of its agent was started once');
 
 # Fencing
 $job = endless('n1');
@@ -146,7 +146,7 @@ my $gone = 0;
 wait_for('an agent of before ends itself', 10, sub { $gone ||= waitpid($n{n1}{pid}, POSIX::WNOHANG()) > 0 });
 my $was = ticks($job);
 sleep(0.5);
-cmp_ok(ticks($job), '>', $was, 'and nothing that runs');
+cmp_ok(ticks($job), '>', $was, 'an agent of before that ends itself ends nothing that runs');
 query($server, 'credit', q{UPDATE gpucredit.node SET about = about || '{"incarnation": 0}' WHERE node = 'n1'});
 delete $n{n1}{pid} if $gone;
 start_agent($n{n1});

@@ -21,7 +21,7 @@ kill_agent($n1);
 sleep(1);
 start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
-is(slurp_file("$cluster->{submitted}{$job}/runs"), "x\n", 'it ran once');
+is(slurp_file("$cluster->{submitted}{$job}/runs"), "x\n", 'the job whose agent was killed ran once');
 bill_is_fair($cluster, $job, 1, 3);
 
 # A job ends while there is no agent.
@@ -41,7 +41,7 @@ kill('KILL', keeper_pid($n1, $job, 1));
 wait_for_state($cluster, $job, 'completed');
 is(slurp_file("$cluster->{submitted}{$job}/runs"),
 	"x\nx\n", 'a second attempt ran');
-is(job_row($cluster, $job, 'attempt'), '2', 'it is the second');
+is(job_row($cluster, $job, 'attempt'), '2', 'the job whose keeper was killed completed in its second attempt');
 
 # Both die.
 $job = submit($cluster, '1xT4', q{echo x >> $OUT/runs; sleep 2});
@@ -64,17 +64,17 @@ kill('KILL', $keeper, processes_of_attempt($job, 1));
 $ENV{GPUCREDIT_BOOT_ID} = 'another';
 start_agent($n1);
 wait_for_state($cluster, $job, 'completed');
-is(job_row($cluster, $job, 'attempt'), '2', 'its second attempt completed');
+is(job_row($cluster, $job, 'attempt'), '2', 'the job whose machine restarted completed in its second attempt');
 is(query($cluster->{server}, 'credit',
 		"SELECT outcome FROM gpucredit.attempt WHERE job = $job AND attempt = 1"),
-	'node_lost', 'the first went with the machine');
+	'node_lost', 'the first attempt was lost with the machine');
 
 # An agent of the previous boot is refused, and ends.
 end_agent($n1);
 start_agent($n1, GPUCREDIT_BOOT_ID => '');
 wait_for('an agent of an earlier boot ends itself', 20,
 	sub { waitpid($n1->{pid}, POSIX::WNOHANG()) == $n1->{pid} });
-like(agent_log($n1), qr/event=superseded/, 'and says why');
+like(agent_log($n1), qr/event=superseded/, 'an agent of an earlier boot says why it ends itself');
 start_agent($n1);
 
 # Every step in turn.  Both the agent and the keeper read the point at which to

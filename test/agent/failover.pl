@@ -54,12 +54,12 @@ my %ran = ($runs => 1, $gang => 5, $starts => 1);	# GPUs
 foreach my $job ($ends, $starts, $runs, $gang)
 {
 	wait_for_state($cluster, $job, 'completed', 60);
-	is(job_row($cluster, $job, 'attempt'), 1, 'in its first attempt');
-	is(slurp_file($_), "x\n", 'it ran once')
+	is(job_row($cluster, $job, 'attempt'), 1, 'the job completes in its first attempt, beyond the failover');
+	is(slurp_file($_), "x\n", 'each part of the job ran once, beyond the failover')
 	  foreach glob("$cluster->{submitted}{$job}/runs*");
 	is( query($standby, 'credit',
 			"SELECT count(DISTINCT hold) FROM gpucredit.entry WHERE org = 'acme' AND job = $job AND target = 'spent'"),
-		1, 'and was billed once');
+		1, 'the job was billed once, beyond the failover');
 	bill_is_fair($cluster, $job, $ran{$job}) if $ran{$job};
 }
 
@@ -73,7 +73,7 @@ start_agent($n1);
 my $job = submit($cluster, '4xT4', 'sleep 1', args => q{, topology => 'node'});
 query($standby, 'credit', q{SELECT gpucredit.drain('n2', 'test')});
 wait_for_state($cluster, $job, 'completed');
-like(agent_log($n1), qr/event=connect_timeout/, 'it waited for the first in vain');
+like(agent_log($n1), qr/event=connect_timeout/, 'the agent waited for the first host of its list in vain');
 close($silent);
 unlink $path;
 

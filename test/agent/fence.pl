@@ -29,10 +29,10 @@ $server->start;
 foreach my $job (sort { $a <=> $b } keys %length)
 {
 	wait_for_state($cluster, $job, 'completed', 60);
-	is(job_row($cluster, $job, 'attempt'), '1', 'in its first attempt');
+	is(job_row($cluster, $job, 'attempt'), '1', 'a job completes in its first attempt, beyond ten seconds without a database');
 	bill_is_fair($cluster, $job, 1, $length{$job});
 }
-unlike(agent_log($_), qr/event=fenced/, 'ten seconds stop nothing') foreach @nodes;
+unlike(agent_log($_), qr/event=fenced/, 'ten seconds without a database stop no job') foreach @nodes;
 
 # From here on the fence is two seconds.
 query($server, 'credit', q{ALTER DATABASE credit SET gpucredit.node_lost = '4s'});
@@ -57,14 +57,14 @@ wait_for("it is frozen on $_->{name}",
 sleep(0.5);
 my @before = map { -s } @ticks;
 my @last   = map { (stat)[9] } @ticks;
-cmp_ok(abs($last[0] - $last[1]), '<=', 2, 'on both at about the same time');
+cmp_ok(abs($last[0] - $last[1]), '<=', 2, 'the gang is frozen on both nodes at about the same time');
 sleep($ENV{GC_OUTAGE_SECONDS} || 1.5);
-is_deeply([ map { -s } @ticks ], \@before, 'while the database is away it stands still');
+is_deeply([ map { -s } @ticks ], \@before, 'while the database is away the frozen gang stands still');
 $server->start;
 wait_for_state($cluster, $job, 'completed', 60);
-like(agent_log($_), qr{event=thawed attempt=acme/$job/1}, 'it went on') foreach @nodes;
-is(job_row($cluster, $job, 'attempt'), '1', 'in the same attempt');
-is(scalar(split /\n/, slurp_file($_)), 40, 'and did all its work once') foreach @ticks;
+like(agent_log($_), qr{event=thawed attempt=acme/$job/1}, 'the gang went on when the database was back') foreach @nodes;
+is(job_row($cluster, $job, 'attempt'), '1', 'the gang went on in the same attempt');
+is(scalar(split /\n/, slurp_file($_)), 40, 'each part of the frozen gang did all its work once') foreach @ticks;
 bill_is_fair($cluster, $job, 2, ran_without_pause($ticks[0]), 1.5);
 
 # The agent is dead or stopped: its keepers enforce the fence.
@@ -79,7 +79,7 @@ foreach my $how (qw(KILL STOP))
 		20, sub { agent_log($n1) =~ m{event=fenced attempt=acme/$job/1} });
 	$how eq 'KILL' ? start_agent($n1) : kill('CONT', $n1->{pid});
 	wait_for_state($cluster, $job, 'completed', 60);
-	is(scalar(split /\n/, slurp_file($ticks)), 40, 'and does all its work once');
+	is(scalar(split /\n/, slurp_file($ticks)), 40, 'the frozen job does all its work once');
 }
 
 # The node counts as lost meanwhile: its job runs elsewhere, and its processes
@@ -102,7 +102,7 @@ wait_for(
 		  || job_state($cluster, $job) eq 'queued';
 	});
 wait_for_state($cluster, $job, 'completed', 60);
-like(slurp_file($on), qr/\nGPU-\Q$other->{name}\E-0\n$/, 'it ran elsewhere');
+like(slurp_file($on), qr/\nGPU-\Q$other->{name}\E-0\n$/, 'the job of the lost node ran elsewhere');
 start_agent($lost);
 wait_for('what was left of it is ended',
 	20, sub { !processes_of_attempt($job, 1) });

@@ -43,38 +43,38 @@ sub seconds
 }
 
 is(foreign('begin', '7'), "7.1\n", 'a run begins');
-is(foreign('name', '7.1', 'uuid:0'), '', 'and gets its name');
-is(foreign('missed', '7', 'uuid:0', 13), '', 'somebody who asked for it before that reports it late');
-is(runs(7), '7.1', 'it stays one run, with its own begin');
-cmp_ok(seconds('7.1', 'now'), '<', 13, 'which is no guess');
-is(foreign('missed', '7', 'uuid:0', 13, 'over'), '', 'neither does a late word that it is over');
-ok(!-e "$folder/state/foreign/7.1/end", 'end what has not ended');
+is(foreign('name', '7.1', 'uuid:0'), '', 'a run that has begun gets its name');
+is(foreign('missed', '7', 'uuid:0', 13), '', 'a late report of a run that has begun is accepted');
+is(runs(7), '7.1', 'a run that is reported late stays one run');
+cmp_ok(seconds('7.1', 'now'), '<', 13, 'a run that is reported late keeps its own begin');
+is(foreign('missed', '7', 'uuid:0', 13, 'over'), '', 'a late report that the run is over is accepted');
+ok(!-e "$folder/state/foreign/7.1/end", 'a late report does not end a run that has not ended');
 foreign('end', '7', 3);
-like(slurp_file("$folder/state/foreign/7.1/end"), qr/ 3$/m, 'its own end counts');
-is(foreign('missed', '7', 'uuid:0', 13), '', 'and when it has ended');
-is(runs(7), '7.1', 'it is not reported anew');
+like(slurp_file("$folder/state/foreign/7.1/end"), qr/ 3$/m, 'the end that the run reports counts');
+is(foreign('missed', '7', 'uuid:0', 13), '', 'a late report of a run that has ended is accepted');
+is(runs(7), '7.1', 'a late report of a run that has ended makes no second one');
 
 is(foreign('missed', '7', 'uuid:1', 20, 'over'), '', 'the next run of that token was never reported');
-is(runs(7), '7.1 7.2', 'it gets a record');
-cmp_ok(seconds('7.2', 'end'), '==', 20, 'with the time that the other scheduler counted');
+is(runs(7), '7.1 7.2', 'the run that was never reported gets a record');
+cmp_ok(seconds('7.2', 'end'), '==', 20, 'the run that was never reported has the time that the other scheduler counted');
 
 is(foreign('missed', '9', 'uuid:0', 4), '', 'a run that was never reported is found while it runs');
-like(foreign('end', '9', 0), qr/^$/, 'its end is reported as usual');
-cmp_ok(seconds('9.1', 'end'), '>=', 4, 'and counts');
+like(foreign('end', '9', 0), qr/^$/, 'the end of a run that was found while it runs is accepted');
+cmp_ok(seconds('9.1', 'end'), '>=', 4, 'the end of a run that was found while it runs counts');
 my $end = slurp_file("$folder/state/foreign/9.1/end");
 foreign('missed', '9', 'uuid:0', 600, 'over');
-is(slurp_file("$folder/state/foreign/9.1/end"), $end, 'whatever is said later');
+is(slurp_file("$folder/state/foreign/9.1/end"), $end, 'a later report does not change the end of a run');
 
 like(foreign('end', '10', 0), qr/^refused/, 'an end comes while the other scheduler is being asked for the run');
 foreign('missed', '10', 'uuid:0', 4);
-ok(!-e "$folder/state/foreign/10.1/end", 'its record would have no end');
+ok(!-e "$folder/state/foreign/10.1/end", 'a run whose end came before its record has no end yet');
 foreign('missed', '10', 'uuid:0', 5, 'over');
-is(runs(10), '10.1', 'so it is asked for once more, and stays one run');
-cmp_ok(seconds('10.1', 'end'), '==', 5, 'which has lasted as long as the other scheduler counted');
+is(runs(10), '10.1', 'a run whose end came before its record stays one run when it is asked for again');
+cmp_ok(seconds('10.1', 'end'), '==', 5, 'the run that is asked for again has the time that the other scheduler counted');
 
 is(foreign('begin', '8'), "8.1\n", 'a run begins whose name nobody knows yet');
-is(foreign('missed', '8', 'other:0', 13), '', 'whoever searches for it names it');
-is(slurp_file("$folder/state/foreign/8.1/name"), 'other:0', 'and makes no second one');
-is(runs(8), '8.1', 'so its own begin counts');
+is(foreign('missed', '8', 'other:0', 13), '', 'a late report of a run without a name is accepted');
+is(slurp_file("$folder/state/foreign/8.1/name"), 'other:0', 'a late report names the run that has no name');
+is(runs(8), '8.1', 'a late report of a run without a name makes no second run');
 like(foreign('adopt', '8', 'third:0'), qr/^refused/, 'a named run is not adopted under another name');
 done_testing();

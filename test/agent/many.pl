@@ -68,8 +68,8 @@ is(query($server, 'credit', "SELECT count(*) FROM gpucredit.attempt WHERE outcom
 	$done, 'all of them completed at their first try');
 my ($files_after, $watches_after) = open_files();
 cmp_ok($files_after, '<=', $files + 2, "the agent has $files_after files open, as before");
-cmp_ok($watches_after, '<=', $watches, 'and watches no folder of an attempt that is over');
-is(scalar(() = agent_log($n1) =~ /event=agent_start/g), 1, 'it was never restarted');
+cmp_ok($watches_after, '<=', $watches, 'the agent watches no folder of an attempt that is over');
+is(scalar(() = agent_log($n1) =~ /event=agent_start/g), 1, 'the agent was never restarted');
 is(scalar(grep { -d } glob("$n1->{cgroup}/*-*-*")), 0, 'no cgroup is left') if $n1->{cgroup};
 
 # What a killed agent left of a cgroup, its successor removes.

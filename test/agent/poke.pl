@@ -34,7 +34,7 @@ my $n2 = add_node($cluster, 'n2', 4, options('n2'));
 wait_for('it has asked', 10, sub { query($server, 'credit', q{SELECT about ->> 'poke' FROM gpucredit.node WHERE node = 'n2'}) eq "127.0.0.1:$port{n2}" });
 query($server, 'credit', q{SELECT gpucredit.drain('n1', 'test')});
 seconds_to_start();
-cmp_ok(seconds_to_start(), '<', 8, 'one that came later is poked as well');
+cmp_ok(seconds_to_start(), '<', 8, 'an agent that came later is poked as well');
 query($server, 'credit', q{SELECT gpucredit.resume('n1')});
 
 # A flood.  A session reports its calls at a commit, at most once a second, so
@@ -53,12 +53,12 @@ while (time() < $began + 3)
 }
 my $made    = heartbeats() - $before;
 my $flooded = time() - $began;
-cmp_ok($sent, '>', 10000, 'many datagrams');
+cmp_ok($sent, '>', 10000, 'many datagrams are sent');
 cmp_ok($made, '<=', 15 + 10 * $flooded, "of $sent, ten a second are obeyed: $made");
-cmp_ok($made, '>=', 15, 'but these');
+cmp_ok($made, '>=', 15, 'the datagrams that are due are obeyed');
 my $job = submit($cluster, '1xT4', 'date +%s.%N > $OUT/began');
 wait_for_state($cluster, $job, 'completed', 10);
-pass('and it serves');
+pass('the agent serves beside a flood of datagrams');
 
 # Without a poke, the next heartbeat brings the start.
 kill('TERM', $poke);
@@ -71,7 +71,7 @@ $server->restart;
 wait_for('it listens again', 20, sub { listeners() == 1 });
 wait_for('the agents are back', 40, sub { query($server, 'credit', q{SELECT count(*) FROM gpucredit.nodes WHERE heard_at > now() - interval '15 s'}) == 2 });
 seconds_to_start();
-cmp_ok(seconds_to_start(), '<', 8, 'it is poked again');
+cmp_ok(seconds_to_start(), '<', 8, 'after a restart the agent is poked again');
 
 kill('TERM', $poke);
 waitpid($poke, 0);

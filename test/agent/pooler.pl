@@ -33,7 +33,7 @@ bill_is_fair($cluster, $_, 1, 1) foreach @jobs[ 0 .. 7 ];
 bill_is_fair($cluster, $gang, 4, 1);
 my $sessions = q{SELECT count(*) FROM pg_stat_activity WHERE usename = 'agents'};
 cmp_ok(query($server, 'credit', $sessions), '<=', 2, 'six agents have two sessions');
-unlike(join('', map { agent_log($_) } @nodes), qr/_refused|connection_lost/, 'and no call failed');
+unlike(join('', map { agent_log($_) } @nodes), qr/_refused|connection_lost/, 'no call of the six agents failed');
 
 # The key of another node is none.
 my ($n1, $n2) = @nodes;

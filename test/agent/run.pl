@@ -21,20 +21,20 @@ my $job = do {
 	submit($cluster, '1xT4', q{echo "on $CUDA_VISIBLE_DEVICES of $TRACEPARENT"; sleep 2});
 };
 wait_for_state($cluster, $job, 'completed');
-is(job_row($cluster, $job, 'exit_code'), '0', 'its exit code');
+is(job_row($cluster, $job, 'exit_code'), '0', 'the job that completes has exit code 0');
 bill_is_fair($cluster, $job, 1, 2);
 like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),
-	qr/^on GPU-n1-0 of \Q$trace\E$/, 'it was told its device by name, and the trace that it was submitted with');
+	qr/^on GPU-n1-0 of \Q$trace\E$/, 'the job was told its device by name, and the trace that it was submitted with');
 
 is(query($cluster->{server}, 'credit', q{SELECT about ->> 'version' = (SELECT extversion FROM pg_extension WHERE extname = 'gpucredit') FROM gpucredit.node WHERE node = 'n1'}),
-	't', 'and the database knows its agent\'s version');
+	't', 'the database knows the version of the node\'s agent');
 
 # fails: the code and the last words of stderr
 $job = submit($cluster, '2xT4',
 	q{sleep 1; echo "no such layer$TRACEPARENT" >&2; exit 2});
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, 'exit_code || message'),
-	"2no such layer", 'its exit code and its last words');
+	"2no such layer", 'a job that fails has its exit code and its last words');
 bill_is_fair($cluster, $job, 2, 1);
 
 # killed by a signal
@@ -62,7 +62,7 @@ wait_for('it runs', 20, sub { -e "$cluster->{submitted}{$job}/up" });
 query($cluster->{server}, 'credit',
 	"SELECT gpucredit.cancel('acme', $job, 'c$job')");
 wait_for_state($cluster, $job, 'cancelled');
-ok(-e "$cluster->{submitted}{$job}/bye", 'it could clean up');
+ok(-e "$cluster->{submitted}{$job}/bye", 'a cancelled job could clean up');
 
 # a program that ignores it is killed
 $job = submit($cluster, '1xT4',
@@ -77,7 +77,7 @@ $job = submit($cluster, '1xT4', q{timeout 2 yes; echo end >&2});
 wait_for_state($cluster, $job, 'completed');
 bill_is_fair($cluster, $job, 1, 2);
 cmp_ok(-s attempt_dir($n1, $job, 1) . '/stdout',
-	'<=', 65 << 20, 'its log is bounded');
+	'<=', 65 << 20, 'the kept output of a job is bounded');
 
 # eight at once on four devices
 my @jobs = map { submit($cluster, '1xT4', 'sleep 1') } 1 .. 8;
@@ -119,7 +119,7 @@ wait_for_state($cluster, $job, 'completed');
 my $said = slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
 like($said, $amd64 ? qr/^\Q$refused\E$/m : qr/^Seccomp:\s2$/m, 'a job is refused what changes the machine');
 like($said, qr/^CapPrm:\s0+\nCapEff:\s0+\n(?s:.*)^NoNewPrivs:\s1\nSeccomp:\s2$/m,
-	'and has no capability, nor gets one');
+	'a job has no capability, nor gets one');
 
 # in its own namespaces a job sees neither others' processes nor their files
 SKIP:
@@ -134,15 +134,15 @@ SKIP:
 	wait_for_state($cluster, $job, 'completed');
 	my ($processes, $files, @state) =
 	  split /\n/, slurp_file(attempt_dir($n1, $job, 1) . '/stdout');
-	cmp_ok($processes, '<', 10, 'it sees its own processes alone');
-	is("@state", 'run', 'and nothing of the agent');
+	cmp_ok($processes, '<', 10, 'a job in its own namespaces sees its own processes alone');
+	is("@state", 'run', 'a job in its own namespaces sees nothing of the agent');
 	$job = submit($cluster, '1xT4',
 		q{trap 'echo bye > bye; exit 0' TERM; echo up > up; while :; do sleep 0.1; done});
 	wait_for('it runs', 20, sub { -e attempt_dir($n1, $job, 1) . '/work/up' });
 	query($cluster->{server}, 'credit',
 		"SELECT gpucredit.cancel('acme', $job, 'c$job')");
 	wait_for_state($cluster, $job, 'cancelled');
-	ok(-e attempt_dir($n1, $job, 1) . '/work/bye', 'it could clean up');
+	ok(-e attempt_dir($n1, $job, 1) . '/work/bye', 'a cancelled job in its own namespaces could clean up');
 	$job = submit($cluster, '1xT4', $forbidden);
 	wait_for_state($cluster, $job, 'completed');
 	like(slurp_file(attempt_dir($n1, $job, 1) . '/stdout'),

@@ -74,9 +74,9 @@ my $took = slurp_file("$out/signal") - $told;
 note(sprintf('from the notice to the signal: %.3f s', $took));
 is(state_of('aws'), 'reclaimed', 'the node is reclaimed');
 my $left = query($server, 'credit', "SELECT date_part('epoch', deadline) FROM gpucredit.nodes WHERE node = 'aws'") - $told;
-ok($left > 55 && $left < 300, 'by the deadline of the notice, whatever the clock of the machine says') or diag($left);
+ok($left > 55 && $left < 300, 'the node leaves by the deadline of the notice, whatever the clock of the machine says') or diag($left);
 my $notices = () = agent_log($aws) =~ /event=spot_reclaimed/g;
-is($notices, 1, 'the same notice is passed on once');
+is($notices, 1, 'a notice that is seen again is passed on once');
 
 # A restarted agent sees it again.
 end_agent($aws);

@@ -37,21 +37,21 @@ is(slurp_file("$out/script"), "2 n1,n2 2 none\n", 'the script runs once');
 is(sorted("$out/tasks"), "0 0 0 n1 GPU-n1-0,GPU-n1-1 0/2\n1 0 1 n2 GPU-n2-0,GPU-n2-1 1/2\n", 'a task on each node knows its place');
 is(sorted("$out/gpus"), "0: GPU-n1-0\n1: GPU-n1-1\n2: GPU-n2-0\n3: GPU-n2-1\n", 'each task has its own device');
 is(slurp_file("$out/code"), "6\n", 'the highest exit code is the step\'s');
-is(slurp_file("$out/signal"), "137\n", 'and a signal is one');
+is(slurp_file("$out/signal"), "137\n", 'a task that a signal ends makes 128 and the signal the step\'s exit code');
 is(sorted("$out/input"), "0: word\n1: word\n", 'standard input goes to all tasks');
-is(slurp_file("$out/hosts"), "n1\nn2\n", 'the names of the nodes');
-is(slurp_file("$out/missing"), "127\n", 'a program that is not there');
-like(slurp_file("$out/refused"), qr/"--pty" is not supported: .*\n1\n/, 'what is not there is refused');
+is(slurp_file("$out/hosts"), "n1\nn2\n", 'the step has the names of the nodes');
+is(slurp_file("$out/missing"), "127\n", 'a program that does not exist makes 127 the step\'s exit code');
+like(slurp_file("$out/refused"), qr/"--pty" is not supported: .*\n1\n/, 'an option that is not supported is refused');
 is(slurp_file("$out/side"), '', 'no two steps have one device at once');
 bill_is_fair($cluster, $job, 4, undef, 2);
 is(query($server, 'credit', "SELECT string_agg(outcome, ' ' ORDER BY rank) FROM gpucredit.attempt_part WHERE job = $job"),
-	'completed completed', 'both parts have completed');
+	'completed completed', 'the parts on both nodes have completed');
 
 # A script that fails has failed, on all nodes, and is not started again.
 $job = submit($cluster, '4xT4', 'echo x >> $OUT/ran; exit 3', %once);
 wait_for_state($cluster, $job, 'failed');
 is(job_row($cluster, $job, "attempt || ' ' || exit_code"), '1 3', 'a program that failed is not started again');
-is(slurp_file("$cluster->{submitted}{$job}/ran"), "x\n", 'it ran once');
+is(slurp_file("$cluster->{submitted}{$job}/ran"), "x\n", 'the script that failed ran once');
 
 # Agents are killed and start again while a step runs: it runs once.
 $job = submit($cluster, '4xT4', q{srun bash -c 'echo x >> $OUT/ran$SLURM_PROCID; sleep 3; echo y >> $OUT/ran$SLURM_PROCID'}, %once);

@@ -42,7 +42,7 @@ sub attack
 	my $uncontained = query($server, 'credit',
 		q{SELECT value FROM gpucredit.metric_samples('{uncontained_nodes}')});
 	like($is, $contained ? qr/^cgroup/ : qr/^none$/, "nodes says what holds jobs together: $is");
-	is($uncontained, $is eq 'cgroup' ? 0 : 1, 'and the metric of the alert counts it');
+	is($uncontained, $is eq 'cgroup' ? 0 : 1, 'the metric of the alert counts nodes that have no cgroup');
 	like(agent_log($n), qr/event=no_cgroup node=$n->{name}/, 'the log of its start says so') unless $contained;
 
 	# Another's process takes the attempt's name: it neither dies with the
@@ -71,7 +71,7 @@ sub attack
 	wait_for('it fled', 20, sub { processes_of("fled-$n->{name}\0004321") });
 	append_to_file("$cluster->{submitted}{$job}/seen", '');
 	wait_for_state($cluster, $job, 'completed');
-	is(join(' ', processes_of("fled-$n->{name}\0004321")), '', 'it did not get away');
+	is(join(' ', processes_of("fled-$n->{name}\0004321")), '', 'a process that fled from its job is gone with the job');
 
 	# One that ignores SIGTERM is killed after the grace, and pays until then.
 	$job = submit($cluster, '1xT4', q{trap '' TERM; touch $OUT/up; while :; do sleep 0.1; done});
@@ -79,7 +79,7 @@ sub attack
 	my $told = time();
 	query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
 	wait_for_state($cluster, $job, 'cancelled');
-	cmp_ok(time() - $told, '<', 20, 'it was killed after the grace');
+	cmp_ok(time() - $told, '<', 20, 'a job that ignores SIGTERM is killed after the grace');
 	bill_is_fair($cluster, $job, 1, undef, 1);
 
 	# An output that nobody reads: the keeper does not wait for it, and the job
@@ -91,7 +91,7 @@ sub attack
 		sub { (job_row($cluster, $job, "elapsed > '1 s'") || '') eq 't' });
 	query($server, 'credit', "SELECT gpucredit.cancel('acme', $job, 'c$job')");
 	wait_for_state($cluster, $job, 'cancelled');
-	cmp_ok(job_row($cluster, $job, 'billed'), '>=', 1, 'it paid for the wait');
+	cmp_ok(job_row($cluster, $job, 'billed'), '>=', 1, 'a cancelled job whose output nobody reads pays for its wait');
 
 	# What the job chose and does not work is its own fault, never the node's.
 	symlink("$dir/loop", "$dir/loop");
@@ -104,7 +104,7 @@ sub attack
 	my %job = map { $_ => submit($cluster, '0', '', %{ $wrong{$_} }, args => ', max_retries => 0') } sort keys %wrong;
 	wait_for_state($cluster, $job{$_}, 'failed') foreach sort keys %job;
 	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.attempt WHERE job IN (" . join(',', values %job) . ") AND exit_code NOT IN (126, 127)"),
-		0, 'each ends as a shell ends it');
+		0, 'each job that cannot run ends with the exit code that a shell has');
 	is(query($server, 'credit', "SELECT count(*) FROM gpucredit.node_strike WHERE node = '$n->{name}'"), 0, 'none counts against the node');
 	like(job_row($cluster, $job{output}, 'message'), qr{/work/no/such/folder: No such file}, 'the message names the file');
 

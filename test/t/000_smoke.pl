@@ -47,7 +47,7 @@ is( query($node, 'credit',
 	$version, 'the version is that of the control file');
 my $meta = decode_json(slurp_checkout('META.json'));
 is($meta->{version}, $version, 'META.json has the same version');
-is($meta->{provides}{$_}{version}, $version, "and says so of $_")
+is($meta->{provides}{$_}{version}, $version, "META.json has the same version of $_")
   foreach qw(gpucredit gpucredit_report);
 like(slurp_checkout('CHANGELOG.md'),
 	qr/^## \Q$version\E\b/m, 'the changelog tells of this version');
@@ -135,11 +135,11 @@ query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
 is( query(
 		$node, 'squatted', q{
 	SELECT count(*) FROM pg_proc WHERE pronamespace = 'gpucredit'::regnamespace}),
-	'0', 'and nothing is put into it');
+	'0', 'nothing is put into a schema that was there before');
 query($node, 'squatted', 'DROP SCHEMA gpucredit;
 	CREATE SCHEMA gpucredit_internal AUTHORIZATION nobody_special');
 query_fails($node, 'squatted', 'CREATE EXTENSION gpucredit', '42P06',
-	'nor one that has the name of the helpers');
+	'a schema that has the name of the helpers\' is refused');
 
 # The script must not call a function from a hostile search_path.
 query($node, 'postgres', 'CREATE DATABASE hostile');

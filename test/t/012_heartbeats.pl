@@ -45,65 +45,65 @@ kill('STOP', query($node, 'credit', q{SELECT pid FROM pg_stat_activity
 	WHERE backend_type = 'walwriter'}));
 
 # Only heartbeats with news wait.
-ok(!waits(beat()), 'a heartbeat does not wait');
-ok(!waits(beat(q{, 7, 0.5})), 'nor one that tells progress');
+ok(!waits(beat()), 'a heartbeat does not wait for the disk');
+ok(!waits(beat(q{, 7, 0.5})), 'a heartbeat that tells progress does not wait');
 ok(!waits(q{SELECT (gpucredit.meter('acme', 1, 1, '} . ++$elapsed . q{ s')).action}),
-	'nor one in a list of columns');
+	'a heartbeat in a list of columns does not wait');
 $elapsed += 1000;
-ok(!waits(beat()), 'nor one that leaves a usage row');
-is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.usage'), 1, 'which is there');
-ok(!waits(batch()), 'nor a batch');
-ok(!waits(batch() . ' UNION ALL ' . batch()), 'nor two of them in one statement');
-ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1')}), 'nor that of a node');
+ok(!waits(beat()), 'a heartbeat that leaves a usage row does not wait');
+is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.usage'), 1, 'the usage row of a heartbeat is there');
+ok(!waits(batch()), 'a batch of heartbeats does not wait');
+ok(!waits(batch() . ' UNION ALL ' . batch()), 'two batches of heartbeats in one statement do not wait');
+ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1')}), 'a heartbeat of a node does not wait');
 ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1', running => '{acme/1/1}')}),
-	'nor one that tells what runs');
+	'a heartbeat of a node that tells what runs does not wait');
 
 # Other writes in the transaction make it wait.
-ok(waits('BEGIN', beat(), 'COMMIT'), 'one in a transaction block waits');
-ok(waits(beat() . ';' . beat()), 'so do two of one query string');
-ok(waits("SELECT public.beat('" . ++$elapsed . " s')"), 'so does one in a function');
-ok(waits("SELECT public.beats('" . ++$elapsed . " s')"), 'also in a cursor of it');
+ok(waits('BEGIN', beat(), 'COMMIT'), 'a heartbeat in a transaction block waits');
+ok(waits(beat() . ';' . beat()), 'two heartbeats in one query string wait');
+ok(waits("SELECT public.beat('" . ++$elapsed . " s')"), 'a heartbeat in a function waits');
+ok(waits("SELECT public.beats('" . ++$elapsed . " s')"), 'a heartbeat in a function\'s cursor waits');
 ok(waits(q{DO $$ BEGIN PERFORM gpucredit.meter('acme', 1, 1, '} . ++$elapsed
-		  . q{ s'); END $$}), 'so does one in DO');
+		  . q{ s'); END $$}), 'a heartbeat in DO waits');
 ok(waits('INSERT INTO public.other SELECT 1 FROM (' . beat() . ') m'),
-	'so does one whose statement writes');
+	'a heartbeat in a statement that writes waits');
 ok(waits('WITH w AS (INSERT INTO public.other VALUES (1) RETURNING n)'
-	  . ' SELECT * FROM w, (' . beat() . ') m'), 'whichever comes first');
+	  . ' SELECT * FROM w, (' . beat() . ') m'), 'a heartbeat after the write of its statement waits');
 ok(waits('SELECT * FROM (' . beat() . q{) m, gpucredit.hold('acme', '', 'h', 1, '1 h')}),
-	'so does one beside a call that has to last');
-ok(!waits_pipeline(beat()), 'one alone between two Syncs does not wait');
+	'a heartbeat beside a call that has to last waits');
+ok(!waits_pipeline(beat()), 'a heartbeat alone between two Syncs does not wait');
 ok(waits_pipeline(beat(), 'INSERT INTO public.other VALUES (1)'),
-	'one before another statement of a pipeline does');
-ok(waits_pipeline('INSERT INTO public.other VALUES (1)', beat()), 'so does one after it');
+	'a heartbeat before another statement of a pipeline waits');
+ok(waits_pipeline('INSERT INTO public.other VALUES (1)', beat()), 'a heartbeat after another statement of a pipeline waits');
 ok(waits_pipeline(beat(), q{SELECT gpucredit.settle('acme', 2, 1, 'completed', '1 ms')}),
-	'above all a settlement');
+	'a heartbeat before a settlement in a pipeline waits');
 
 # What else a heartbeat may write.
 $elapsed += 3600;
-ok(waits(beat()), 'one that extends a hold waits');
-is(query($node, 'credit', q{SELECT held > 36 FROM gpucredit.attempt WHERE job = 1}), 't', 'by an hour');
+ok(waits(beat()), 'a heartbeat that extends a hold waits');
+is(query($node, 'credit', q{SELECT held > 36 FROM gpucredit.attempt WHERE job = 1}), 't', 'the heartbeat extended the hold by an hour');
 query($node, 'credit', q{SELECT gpucredit.reserve('acme', '', 'c', '1xT4', '1 day'); SELECT gpucredit.place()});
-ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '1 s')}), 'so does the first');
-ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '30 days')}), 'one that is cut');
-ok(waits(q{SELECT * FROM gpucredit.meter('acme', 2, 1, '1 hour')}), 'one that comes too late');
-ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'one that tells of a device');
-ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}', about => '{"version":"2"}')}), 'or of the node');
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '1 s')}), 'the first heartbeat of an attempt waits');
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 3, 1, '30 days')}), 'a heartbeat whose time is cut waits');
+ok(waits(q{SELECT * FROM gpucredit.meter('acme', 2, 1, '1 hour')}), 'a heartbeat that comes too late waits');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'a heartbeat that tells of a failed device waits');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}', about => '{"version":"2"}')}), 'a heartbeat that tells something new of the node waits');
 ok(!waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}', about => '{"version":"2"}')}),
-	'once it is known it is no news');
+	'a heartbeat that tells what is known of the node does not wait');
 
 query($node, 'credit', q{SELECT gpucredit.reclaim('n1', '1 hour')});
-ok(waits(beat()), 'one that is told to save for the first time waits');
-ok(!waits(beat()), 'told again it does not');
+ok(waits(beat()), 'a heartbeat that is told to save for the first time waits');
+ok(!waits(beat()), 'a heartbeat that is told to save again does not wait');
 query($node, 'credit', q{SELECT gpucredit.resume('n1')});
 
 # Settings.
 $dbh->do('SET gpucredit.meter_durable = on');
 ok(waits(beat()), 'with gpucredit.meter_durable on a heartbeat waits');
-ok(waits(batch()), 'and a batch');
-ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'and that of a node');
+ok(waits(batch()), 'with gpucredit.meter_durable on a batch of heartbeats waits');
+ok(waits(q{SELECT * FROM gpucredit.heartbeat('n1', '{0-2}')}), 'with gpucredit.meter_durable on a heartbeat of a node waits');
 $dbh->do('RESET gpucredit.meter_durable');
 is($dbh->selectrow_array(beat()) && $dbh->selectrow_array('SHOW synchronous_commit'), 'on',
-	'synchronous_commit is what it was');
+	'after a heartbeat synchronous_commit is what it was');
 
 # After a crash, what waited is there, and the agent reports the rest again.
 my $held = query($node, 'credit', q{SELECT held FROM gpucredit.attempt WHERE job = 1});
@@ -115,13 +115,13 @@ $node->start;
 is(query($node, 'credit', "SELECT held > '$held' FROM gpucredit.attempt WHERE job = 1"), 't',
 	'the heartbeat that extended the hold is there');
 isnt(query($node, 'credit', q{SELECT elapsed FROM gpucredit.attempt WHERE job = 1}),
-	query($node, 'credit', "SELECT '$elapsed s'::interval"), 'the last ones are not');
+	query($node, 'credit', "SELECT '$elapsed s'::interval"), 'heartbeats that did not wait are lost in a crash');
 verify_empty($node, 'credit');
 is(query($node, 'credit', q{SELECT action FROM gpucredit.meter('acme', 1, 1, '} . "$elapsed s')"),
-	'continue', 'the agent tells it again');
+	'continue', 'the agent reports again the time that was lost');
 is(query($node, 'credit', q{SELECT billed FROM gpucredit.settle('acme', 1, 1, 'completed', '} . "$elapsed s')"),
 	query($node, 'credit', "SELECT gpucredit_internal.bill('36', 1, 1000, '$elapsed s')"),
-	'and all that ran is billed');
+	'all time that ran is billed, also what was lost in the crash');
 verify_empty($node, 'credit');
 
 $node->stop;

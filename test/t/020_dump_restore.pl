@@ -98,7 +98,7 @@ work_goes_on($other, 'from_data',   'data only in a new cluster');
 	my $account =
 	  settle_accounts($other, 'from_busy', glob("$dir/after-*.log"));
 	is_deeply([ @{ $account->{unexpected} }, @{ $account->{lost} } ],
-		[], 'and all goes as it should');
+		[], 'all calls after the restore go as they should');
 	verify_empty($other, 'from_busy', 'under load: verify() is still empty');
 }
 
@@ -187,7 +187,7 @@ sub fill
 		'active queued unfunded', 'jobs wait, run, and lack credit');
 	is( query($node, $db, q{SELECT string_agg(DISTINCT action, ' ' ORDER BY action)
 			FROM gpucredit.directive}),
-		'checkpoint stop', 'and some are told to go');
+		'checkpoint stop', 'some attempts are told to save or to stop');
 	return;
 }
 

@@ -175,11 +175,11 @@ $hold->('m2');
 is( query($node, $db, q{SET statement_timeout = '2min';
 		SELECT affected FROM gpucredit.maintain()
 		WHERE task = 'fold_spend'}),
-	0, 'another call finds it busy, and does not wait');
+	0, 'another maintain() finds the day being folded, and does not wait');
 $dbh->commit;
 is( query($node, $db, $spent),
 	sprintf('%.6f', $before + 3),
-	'what was spent meanwhile is there too');
+	'what was spent while the day was folded is there');
 $dbh->begin_work;
 $dbh->selectall_arrayref(q{SELECT * FROM gpucredit.account_delta
 	WHERE org = 'o1' FOR UPDATE});
@@ -200,7 +200,7 @@ query_fails($node, $db, q{SET lock_timeout = '200ms';
 	'rebuild waits for a call in flight');
 is( query($node, $db, q{SET lock_timeout = '2min';
 		SELECT count(*) FROM gpucredit.rebuild('o2')}),
-	0, 'but for none of another organisation');
+	0, 'rebuild waits for no call of another organisation');
 $dbh->commit;
 verify_empty($node, $db);
 
@@ -223,7 +223,7 @@ foreach my $n (2, 100)
 		"at most $n ranges find together what verify() finds in all");
 	is($dbh->selectrow_array(q{SELECT count(*) FROM (SELECT v.org
 			FROM gpucredit.verify() v) v}), 10,
-		'which is something of each organisation and of a node');
+		'verify() finds something of each organisation and of a node');
 	is($dbh->selectrow_array(q{SELECT count(*) FROM r
 			CROSS JOIN LATERAL gpucredit.verify(after => r.after, upto => r.upto) v
 			WHERE (v.org = '') <> (v.org = '' AND r.range = 1)

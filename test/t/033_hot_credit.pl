@@ -61,8 +61,8 @@ while ($funded == 0 && time() < $end)
 is($funded, 1, 'a sweep queues the job beside clients that never pause');
 note("with the sweep number $sweeps");
 append_to_file($stop, '');
-is(wait_for_children(@children), 0, 'none of them met an error');
-is(states(), 'unfunded queued', 'the other has no credit');
+is(wait_for_children(@children), 0, 'no client that draws met an error');
+is(states(), 'unfunded queued', 'the job of the organisation without credit goes on waiting');
 
 # A sweep does not wait for a row that is locked for long, of whatever
 # organisation.
@@ -72,10 +72,10 @@ query($node, $db, q{SELECT gpucredit.issue('calm', '', 'i2', 10);
 $dbh->begin_work;
 $dbh->do(q{SELECT FROM gpucredit.bucket b WHERE b.org = 'calm' FOR UPDATE});
 is(swept(), '0|1', 'a sweep gives up where the row is kept');
-is(states(), 'unfunded cancelled', 'and the job goes on waiting');
+is(states(), 'unfunded cancelled', 'a job whose bucket is locked goes on waiting for credit');
 $dbh->rollback;
-is(swept(), '1|0', 'until it is free');
-is(states(), 'queued cancelled', 'and it is queued');
+is(swept(), '1|0', 'a sweep funds the job when its bucket is free');
+is(states(), 'queued cancelled', 'the job that was funded is queued');
 
 # While one keeps the bucket locked, the others wait in the queue, none for the
 # row.
@@ -92,10 +92,10 @@ $end = time() + MOST;
 sleep 0.05 while time() < $end && waiting() ne CLIENTS . '|' . CLIENTS;
 is(waiting(), CLIENTS . '|' . CLIENTS, 'who waits for a bucket stands in line');
 $dbh->commit;
-is(wait_for_children(@children), 0, 'and has its turn');
+is(wait_for_children(@children), 0, 'who waited for a bucket meets no error');
 is(query($node, $db, q{SELECT count(*) FROM gpucredit.hold h
 	JOIN gpucredit.request r ON r.result[1] = h.hold::text
-	WHERE r.key LIKE 'late-%'}), CLIENTS, 'each is granted');
+	WHERE r.key LIKE 'late-%'}), CLIENTS, 'each hold that waited for the bucket is granted');
 verify_empty($node, $db);
 
 done_testing();

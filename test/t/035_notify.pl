@@ -51,7 +51,7 @@ is_deeply([ start_and_cancel('gang', '2xT4'), sort map { "$_->[0] $_->[2]" } not
 	[ 'stopping', ('gpucredit_node n1') x 2, ('gpucredit_node n2') x 2 ],
 	'each node hears of a start and of a cancellation');
 is_deeply([ start_and_cancel('none', '1xT4', 'ROLLBACK'), notifications() ], ['stopping'],
-	'not of one that is rolled back');
+	'no node hears of a start that is rolled back');
 is(newly_dropped(), 0, 'nothing was dropped');
 
 # The worker numbers events each second, and notifies of them.  While
@@ -76,18 +76,18 @@ $filler->{PrintWarn} = 0;
 };
 is_deeply([ raise_all() ], [qw(granted 1 t)],
 	'an alert and a seal are written, though the queue is full');
-is(newly_dropped(), 2, 'both notifications were dropped, and counted');
+is(newly_dropped(), 2, 'the notifications of the alert and of the seal were dropped, and counted');
 is_deeply([ start_and_cancel('full', '1xT4') ], ['stopping'],
-	'so do a start and a cancellation');
-is(newly_dropped(), 2, 'whose node hears with its next heartbeat');
+	'a cancellation works, though the queue is full');
+is(newly_dropped(), 2, 'the notifications of a start and a cancellation were dropped, and counted');
 is(query($node, 'credit', q{SELECT value > 0 FROM gpucredit.metrics
 		WHERE name = 'gpucredit_notify_queue_ratio'}), 't', 'how full it is can be seen');
-is(log_lines('queue_full'), 4, 'the log says so');
+is(log_lines('queue_full'), 4, 'the log has each notification that was dropped for a full queue');
 $numbers->commit;
 is(query($node, 'credit', q{BEGIN; SELECT status FROM gpucredit.hold('acme', '', 'with others', 1, '1 h');
 		SAVEPOINT s; SELECT gpucredit.set_budget('acme', '', 2); ROLLBACK TO s;
 		SELECT count(*) FROM gpucredit.maintain(); COMMIT; SELECT count(*) > 0 FROM gpucredit.request WHERE key = 'with others'})
-		=~ /\Agranted\n.*\nt\z/s, 1, 'so are calls of one transaction');
+		=~ /\Agranted\n.*\nt\z/s, 1, 'calls of one transaction, with a savepoint rolled back, commit though the queue is full');
 
 keep_unnumbered();
 cmp_ok(newly_dropped(), '>=', 1, 'events are numbered, and the notification of the last one is dropped');
@@ -98,13 +98,13 @@ $holder->do('UNLISTEN *');
 notifications();
 is_deeply([ raise_all(), sort map { $_->[0] } notifications() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
-	'when there is room listeners are told');
-is(newly_dropped(), 0, 'and nothing is dropped');
+	'when the queue has room listeners are told');
+is(newly_dropped(), 0, 'when the queue has room nothing is dropped');
 
 # With notifications off, nobody is notified and nothing counted.
 query($node, 'credit', 'ALTER DATABASE credit SET gpucredit.notify_queue_limit = 0');
 is_deeply([ raise_all(), notifications() ], [qw(granted 1 t)], 'with a limit of 0 nobody is told');
-is(newly_dropped(), 0, 'which is no loss');
+is(newly_dropped(), 0, 'with a limit of 0 nothing counts as dropped');
 query($node, 'credit', 'ALTER DATABASE credit RESET gpucredit.notify_queue_limit');
 
 # A commit locks the queue and does not end.
@@ -135,17 +135,17 @@ wait_for_stuck();
 my $began = time;
 is_deeply([ raise_all() ], [qw(granted 1 t)],
 	'an alert and a seal are written, though another has the queue');
-cmp_ok(time - $began, '<', 30, 'without waiting for it');
-is(newly_dropped(), 2, 'their notifications were dropped');
-is(log_lines('queue_busy'), 2, 'the log says why');
+cmp_ok(time - $began, '<', 30, 'an alert and a seal do not wait for the queue');
+is(newly_dropped(), 2, 'the notifications of an alert and a seal beside a locked queue were dropped');
+is(log_lines('queue_busy'), 2, 'the log has that the queue was busy');
 $numbers->commit;
 sleep(1);
 query($node, 'credit', q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'});
-is(wait_for_children($stuck), 0, 'the other ends');
+is(wait_for_children($stuck), 0, 'the session that had the queue ends');
 notifications();
 is_deeply([ raise_all(), sort map { $_->[0] } notifications() ],
 	[ qw(granted 1 t), qw(gpucredit_alert gpucredit_seal) ],
-	'then listeners are told');
+	'when the queue is not locked listeners are told');
 
 # The lock table.  The launcher looks for a database that does not exist yet.
 query($node, 'credit', q{
@@ -167,12 +167,12 @@ like(PostgreSQL::Test::Utils::slurp_file($node->logfile), qr/ERROR:  out of shar
 	'cycles failed meanwhile');
 is(workers(), $workers, 'the workers and their launcher have outlived it');
 is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.alert WHERE account = 'l'}), 1,
-	'the alert is there');
+	'the alert of the hold is there');
 # that of an event may be dropped as well
-cmp_ok(newly_dropped(), '>=', 1, 'its notification was dropped, and counted');
+cmp_ok(newly_dropped(), '>=', 1, 'the notification of the alert was dropped, and counted');
 query($node, 'credit', q{SELECT gpucredit.reserve('acme', '', 'j', '1xT4', '1 h')});
 ok($node->poll_query_until('credit', 'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL'),
-	'the worker starts what comes');
+	'the worker starts a job that comes afterwards');
 
 # Snapshots of a tenant, of a tenant that is also an application, and of
 # another login.
@@ -194,16 +194,16 @@ my $fresh = connect_to($node, 'credit', user => 'tenant');
 $node->append_conf('postgresql.conf', "gpucredit.tenant_transaction_max = '1s'");
 $node->reload;
 ok($node->poll_query_until('credit', q{SELECT count(*) = 1 FROM pg_stat_activity
-		WHERE usename = 'tenant'}), 'its transaction ends with its session');
+		WHERE usename = 'tenant'}), 'a transaction of a tenant that is too long ends with its session');
 is_deeply([ map { eval { $keeps{$_}->do('SELECT 1') } ? 1 : 0 } qw(tenant service nobody) ],
-	[ 0, 1, 1 ], 'nobody else\'s does');
-ok($fresh->do('SELECT 1'), 'nor a session that is in none');
+	[ 0, 1, 1 ], 'transactions of others end not');
+ok($fresh->do('SELECT 1'), 'a tenant\'s session without a transaction does not end');
 is(query($node, 'credit', q{SELECT decision, org, detail ->> 'role', detail ->> 'state'
 		FROM gpucredit.audit WHERE operation = 'end_tenant_transactions'}),
-	'ended||tenant|idle in transaction', 'it is audited');
+	'ended||tenant|idle in transaction', 'the end of the tenant\'s transaction is audited');
 like(PostgreSQL::Test::Utils::slurp_file($node->logfile),
 	qr/gpucredit event=tenant_transaction_ended role="tenant" pid=\d+ state="idle in transaction" open_s=\d+$/m,
-	'and logged');
+	'the end of the tenant\'s transaction is logged');
 
 # A login that changes its own settings in an open transaction does not block
 # bind_tenant().
@@ -214,11 +214,11 @@ $fresh->begin_work;
 $fresh->do('ALTER ROLE tenant IN DATABASE credit SET work_mem = 64');
 $fresh->do('ALTER ROLE tenant IN DATABASE credit SET lock_timeout = 1');
 is(query($node, 'credit', q{SELECT gpucredit.bind_tenant('tenant', 'acme', 'l') \g /dev/null
-	SELECT count(*) FROM gpucredit.tenant WHERE account = 'l'}), 1, 'it is bound');
+	SELECT count(*) FROM gpucredit.tenant WHERE account = 'l'}), 1, 'a tenant that changes its own settings meanwhile is bound');
 $fresh->rollback;
 query($node, 'credit', q{SELECT gpucredit.bind_tenant('tenant', 'acme', 'l')});
 is(connect_to($node, 'credit', user => 'tenant')->selectrow_array('SHOW statement_timeout'), '5min',
-	'and has its timeouts when it is bound again');
+	'a tenant has its timeouts when it is bound again');
 
 verify_empty($node, 'credit');
 $node->stop;

@@ -51,13 +51,13 @@ foreach my $case (
 	my $waited = time - $begun;
 
 	cmp_ok($waited, '<', 30, "$name: the agent's report waits for seconds only");
-	is($over, 1, "$name: and settles the attempt");
+	is($over, 1, "$name: the agent's report settles the attempt");
 
 	# four devices at 1 an hour each, which nobody else could have until then
 	my ($paid) = query($node, 'credit', qq{SELECT billed * 900 FROM gpucredit.attempt WHERE job = $job});
-	cmp_ok($paid, '>', .5 + ($waited < 6 ? $waited : 6), "$name: and the seconds for which it waited are billed");
+	cmp_ok($paid, '>', .5 + ($waited < 6 ? $waited : 6), "$name: the seconds for which the report waited are billed");
 	is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.allocated_devices'), 0,
-		"$name: its GPUs are free");
+		"$name: the GPUs of the attempt are free");
 	ok(!eval { $tenant->do('SELECT 1'); 1 }, "$name: the tenant's session has ended");
 }
 
@@ -66,10 +66,10 @@ my $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'again', 1, '1 h')})
 my $begun  = time;
 is($app->selectrow_array(q{SELECT status FROM gpucredit.hold('acme', '', 'app', 1, '1 h')}),
 	'granted', 'an application gets its hold');
-cmp_ok(time - $begun, '<', 30, 'within seconds');
+cmp_ok(time - $begun, '<', 30, 'an application gets its hold within seconds');
 is(query($node, 'credit', q{SELECT count(*) FROM gpucredit.audit
 		WHERE operation = 'end_tenant_transactions' AND detail ->> 'role' = 'tenant'}),
-	4, 'each is audited');
+	4, 'the end of each tenant\'s transaction is audited');
 
 # Nobody waits: the transaction stays open, also past two looks of the worker.
 $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'alone', 1, '1 h')});
@@ -105,7 +105,7 @@ ok(eval { $tenant->commit; 1 }, 'a tenant whom nobody waits for commits');
 	is($error, '', 'a report that waited and a hold of several buckets do not lock each other out');
 	is(query($node, 'credit', qq{SELECT count(*) FROM gpucredit.attempt
 			WHERE job = $job AND outcome = 'completed' AND billed * 900 > 1}),
-		1, 'and what it waited is billed');
+		1, 'what a report waited for a tenant\'s lock is billed');
 	is(query($node, 'credit', qq{SELECT count(*) FROM gpucredit.audit
 			WHERE job = $job AND operation = 'settle' AND (detail ->> 'waited_us')::bigint > 1000000}),
 		1, 'the audit log says for how long it waited');
@@ -133,7 +133,7 @@ ok(eval { $tenant->commit; 1 }, 'a tenant whom nobody waits for commits');
 # What no session holds cannot be ended, so a tenant prepares nothing.
 $tenant = leave_open(q{SELECT gpucredit.hold('acme', '', 'prepared', 1, '1 h')});
 ok(!eval { $tenant->do(q{PREPARE TRANSACTION 'for ever'}); 1 }, 'a tenant prepares no call');
-is($tenant->state, '0A000', 'and learns why');
+is($tenant->state, '0A000', 'a tenant that prepares a transaction learns why it may not');
 is(query($node, 'credit', 'SELECT count(*) FROM pg_prepared_xacts'), 0, 'nothing is left of it');
 
 verify_empty($node, 'credit');

@@ -46,14 +46,14 @@ setup_world($primary, 'credit');
 is( query($standby, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
 	query($primary, 'credit', q{SELECT paid FROM gpucredit.balance('acme')}),
 	'a standby tells the balance');
-verify_empty($standby, 'credit', 'and verifies the books');
+verify_empty($standby, 'credit', 'a standby verifies the books');
 like(query($standby, 'credit', 'SELECT gpucredit.metrics_text()'),
-	qr/^gpucredit_seal_unsealed\{kind="entry"\} \d/m, 'and tells its metrics');
+	qr/^gpucredit_seal_unsealed\{kind="entry"\} \d/m, 'a standby tells its metrics');
 query_fails($standby, 'credit',
 	q{SELECT gpucredit.issue('acme', '', 'standby', 1)},
-	'25006', 'but takes no calls');
+	'25006', 'a standby takes no calls');
 query_fails($standby, 'credit', 'SELECT * FROM gpucredit.seal_audit()',
-	'25006', 'nor seals anything');
+	'25006', 'a standby seals nothing');
 
 @pids = in_parallel(
 	5,
@@ -69,7 +69,7 @@ $since = time;
 sleep(6);
 sleep(0.05) until answered(glob("$dir/*.log")) > 50 || time - $since > 50;
 kill_server($primary);
-is(wait_for_children(@pids), 0, 'every client noticed');
+is(wait_for_children(@pids), 0, 'every client noticed that the primary was killed');
 $standby->promote;
 $standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()')
   or die 'the standby is not promoted';
@@ -102,7 +102,7 @@ is(wait_for_children(@pids), 0, 'clients work on the new primary');
 @after = glob("$dir/after-*.log");
 $account = settle_accounts($standby, 'credit', @after);
 is_deeply([ @{ $account->{lost} }, @{ $account->{unexpected} } ],
-	[], 'and all goes as it should');
+	[], 'all calls after the promotion go as they should');
 cmp_ok($account->{acknowledged}, '>', 20, 'a lot of it');
 verify_empty($standby, 'credit', 'verify() is empty in the end');
 

@@ -102,43 +102,43 @@ my $first = run_calls($one);
 is(scalar(grep { /^ERROR/ } @$first), 0, 'every call works')
   or diag(join("\n", @$first));
 like(join("\n", @$first), qr/^\Qpreempted|0.500000|queued\E$/m,
-	'and does what it should');
+	'a preempted attempt has its outcome, its bill and its job\'s state');
 
 renew($one);
-is_deeply(run_calls($one), $first, 'again in the session that renewed it');
+is_deeply(run_calls($one), $first, 'calls have the same results in the session that created the extension anew');
 renew($one);
-is_deeply(run_calls($two), $first, 'a new session');
+is_deeply(run_calls($two), $first, 'calls have the same results in a session that makes its first calls');
 renew($one);
 is_deeply(run_calls($two), $first,
-	'in a session with plans, after another one renewed it');
+	'calls have the same results in a session with plans, after another one created the extension anew');
 renew($two);
-is_deeply(run_calls($one), $first, 'and the other way round');
+is_deeply(run_calls($one), $first, 'calls have the same results in the first session, after the second one created the extension anew');
 
 # In a transaction, rolled back: everything is as it was
 $one->begin_work;
 renew($one);
-is_deeply(run_calls($one), $first, 'in the transaction that renewed it');
+is_deeply(run_calls($one), $first, 'calls have the same results in the transaction that created the extension anew');
 $one->rollback;
 is( join(' ', map { @$_ } @{ $one->selectall_arrayref(
 				q{SELECT state FROM gpucredit.jobs ORDER BY job})}),
-	'cancelled completed', 'which rolled back leaves what was there');
+	'cancelled completed', 'a rolled back creation leaves the jobs that were there');
 is( join('|', $one->selectrow_array(
 			q{SELECT * FROM gpucredit.reserve('acme', 'vision', 'j1', '1xT4', '1 h')})),
-	'1|granted||1.000000|1', 'and its sessions find that again');
+	'1|granted||1.000000|1', 'the session that rolled back finds the job of the extension that was there');
 is( join('|', $two->selectrow_array(
 			q{SELECT status FROM gpucredit.hold('acme', '', 'n', 1, '1 h')})),
-	'granted', 'other sessions, too');
+	'granted', 'other sessions use the extension that was there');
 
 # Statements prepared by the client
 renew($two);
-is_deeply(run_calls($three, $prepared), $first, 'prepared statements');
+is_deeply(run_calls($three, $prepared), $first, 'prepared statements have the same results');
 renew($two);
 my $again = run_calls($three, $prepared);
 is(scalar(grep { /cache lookup failed|could not open relation|terminated|XX000/ } @$again),
 	0, 'prepared statements after it was renewed: no internal error')
   or diag(join("\n", @$again));
 renew($two);
-is_deeply(run_calls($three), $first, 'and prepared again they work');
+is_deeply(run_calls($three), $first, 'statements that are prepared again work');
 
 # The extension is created anew all the time while a session works.
 # PostgreSQL's own errors for tables that vanish during planning are ignored.
@@ -163,11 +163,11 @@ is_deeply(run_calls($three), $first, 'and prepared again they work');
 			  if !$one->ping || $one->errstr =~ /cache lookup failed/;
 		}
 	}
-	is($?, 0, 'renewed ten times under a session that works');
-	is_deeply(\%lost, {}, 'which lives, and holds on to nothing old');
+	is($?, 0, 'the extension is created anew ten times under a session that works');
+	is_deeply(\%lost, {}, 'the session that works lives, and holds on to nothing old');
 }
 renew($one);
-is_deeply(run_calls($one), $first, 'and all works in the end');
+is_deeply(run_calls($one), $first, 'all calls work in the end');
 
 $_->disconnect foreach $one, $two, $three;
 $node->stop;

@@ -72,7 +72,7 @@ is(calls(1), 0, 'whatever the values');
 
 # and outlive what changes under them: an index, an ANALYZE
 query($node, 'plans', 'ANALYZE');
-is(calls(10), 0, 'with statistics they are no worse');
+is(calls(10), 0, 'with statistics the plans are no worse');
 
 # Searches by time or job use the BRIN index.
 query($node, 'plans', q{
@@ -101,7 +101,7 @@ my $audit_read = q{SELECT seq_scan FROM pg_stat_user_tables
 my $reads = query($node, 'plans', $audit_read);
 query($node, 'plans', q{SELECT count(*) FROM gpucredit.recent_events('1 s')});
 alone();
-is(query($node, 'plans', $audit_read), $reads, 'nor by the screen of the last minute');
+is(query($node, 'plans', $audit_read), $reads, 'the screen of the last minute does not scan the audit log');
 foreach my $index ('entry_pages', 'request_created', 'seal_sealed_at')
 {
 	is( query($node, 'plans', "SELECT idx_scan > 0 FROM pg_stat_user_indexes"

@@ -61,14 +61,14 @@ foreach my $logged (split /^(?=\d{4}-\d\d-\d\d )/m, slurp_file($node->logfile))
 }
 cmp_ok($outer, '>', 50, 'the statements that call are compiled, so JIT works');
 cmp_ok($inner, '>', 1000, 'the statements inside are in the log');
-is_deeply([ sort keys %compiled ], [], 'and none of them is compiled');
+is_deeply([ sort keys %compiled ], [], 'no statement inside of a call is compiled');
 
 # A user's own SQL is compiled as the user's settings say.
 like(query($node, 'jit', 'EXPLAIN SELECT count(*) FROM gpucredit.job'), qr/JIT:/,
 	"a user's statement on our tables is his");
 query($node, 'jit', q{SELECT gpucredit.verify('acme')});
 is(query($node, 'jit', q{SELECT count(*) FROM gpucredit.verify('acme'); SHOW jit}),
-	"0\non", 'and the setting of the session stays');
+	"0\non", 'the setting jit of the session stays after a call');
 
 verify_empty($node, 'jit');
 $node->stop;

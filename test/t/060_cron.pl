@@ -18,7 +18,7 @@ query_fails($node, 'credit', 'SELECT gpucredit.install_jobs()',
 	'55000', 'refused where pg_cron is not loaded');
 like(hint_of('credit', 'SELECT gpucredit.install_jobs()'),
 	qr/Add pg_cron to shared_preload_libraries.*cron\.database_name = 'credit' and cron\.host = '\Q@{[$node->host]}\E'/s,
-	'and the hint says how to load it');
+	'the hint says how to load pg_cron');
 is(query($node, 'credit', 'SELECT count(*) FROM gpucredit.cron_status'),
 	'0', 'cron_status is there, and empty');
 
@@ -83,14 +83,14 @@ my $put_back = query(
 	\g /dev/null
 	SELECT gpucredit.install_jobs();
 	COMMIT});
-is($put_back, $jobs, 'and again');
+is($put_back, $jobs, 'install_jobs() counts all jobs again after some were changed or added');
 is(all_jobs(), "$as_set_up\n" .
 	join('|', 'gpucredit fold_spend passing', '* * * * *', 'SELECT 1',
 		$node->host, $node->port, qw(passing postgres t)),
 	'all are back as they were, no more and no fewer');
 query($node, 'credit', 'DROP DATABASE passing');
 query($node, 'credit', 'SELECT gpucredit.install_jobs()');
-is(all_jobs(), $as_set_up, 'those of a database that is gone are gone');
+is(all_jobs(), $as_set_up, 'jobs of a database that is gone are removed');
 
 # The metrics show a run that could not connect, one that hangs, and a job that
 # never ran.
@@ -181,7 +181,7 @@ is( query(
 		$node, 'credit', q{
 	SELECT job, last_status, last_message FROM gpucredit.cron_status
 	WHERE failures > 0}),
-	'', 'and none failed');
+	'', 'no job of pg_cron failed');
 is( query(
 		$node, 'credit', q{
 	SELECT held, released, closed_at IS NOT NULL FROM gpucredit.hold
@@ -206,14 +206,14 @@ is( query(
 is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
 	$jobs, 'the jobs are removed');
 is(query($node, 'credit', 'SELECT gpucredit.remove_jobs()'),
-	'0', 'once');
+	'0', 'remove_jobs() finds nothing to remove the second time');
 is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
-	$jobs, 'the other database keeps its own');
+	$jobs, 'remove_jobs() leaves the jobs of the other database');
 my $away = hint_of('other', 'SELECT gpucredit.remove_jobs()');
 $away =~ s/^[^:]*: //;
 query($node, 'credit', $away);
 is(query($node, 'credit', 'SELECT count(*) FROM cron.job'),
-	'0', 'until the hint takes them away');
+	'0', 'the hint removes the jobs of the other database');
 
 # The setting under which a slow job would hold up all others.
 $node->append_conf('postgresql.conf', 'cron.use_background_workers = on');
@@ -223,7 +223,7 @@ $node->restart;
 
 	is($out, $jobs, 'jobs can be set up with background workers of pg_cron, too');
 	like($err, qr/WARNING:  one slow job will hold up all other jobs.*HINT:  Set cron\.use_background_workers = off and cron\.host = '\Q@{[$node->host]}\E'/s,
-		'with a warning that says what to set instead');
+		'install_jobs() warns of background workers and says what to set instead');
 }
 
 verify_empty($node, 'credit');

@@ -52,20 +52,20 @@ like(swept($primary), qr{^0( 0)*$}, 'a restart makes nothing silent at once');
 is(placed($primary), '', 'new work waits until a node is heard of');
 sleep(2);
 is(query($primary, 'credit', q{SELECT count(*) FROM gpucredit.heartbeat('n1')}),
-	'2', 'one node comes back');
-is(placed($primary), 'n1', 'and gets new work');
+	'2', 'a node that comes back is told of its two attempts');
+is(placed($primary), 'n1', 'the node that comes back gets new work');
 is( query(
 		$primary, 'credit', q{
 	SET gpucredit.stop_grace = '1s';
 	SELECT affected FROM gpucredit.reap_holds() WHERE task = 'settle_overdue'}),
-	'1', 'one has been up long enough to say that it was done');
-cmp_ok(lost($primary), '>', 0, 'the other does not');
+	'1', 'the attempt past its wall limit is settled when its agent has had time to report');
+cmp_ok(lost($primary), '>', 0, 'the attempt on the node that does not come back is lost');
 is( query(
 		$primary, 'credit', q{
 	SELECT a.outcome, g.node, a.billed FROM gpucredit.attempt a
 	JOIN gpucredit.attempt_gpu g USING (org, job, attempt)
 	WHERE a.outcome IS NOT NULL ORDER BY 1}),
-	"node_lost|n2|0.000833\ntimeout|n1|0.000278", 'its job is settled at what was metered');
+	"node_lost|n2|0.000833\ntimeout|n1|0.000278", 'the lost and the overdue attempt are settled at what was metered');
 
 # Promoted after longer than that
 $primary->wait_for_catchup($standby);
@@ -73,7 +73,7 @@ $primary->stop('immediate');
 $standby->promote;
 like(swept($standby), qr{^0( 0)*$}, 'a promotion makes nothing silent at once');
 sleep(2);
-cmp_ok(lost($standby), '>', 0, 'what nobody hears of then is lost');
+cmp_ok(lost($standby), '>', 0, 'what nobody hears of after a promotion is lost');
 verify_empty($standby, 'credit');
 $standby->stop;
 done_testing();

@@ -31,7 +31,7 @@ query_fails($node, 'credit',
 my ($status, $out, $err) = $node->psql('credit',
 	q{SELECT gpucredit.set_rate_limit('acme', '', '*', 1, 1)});
 like($err, qr/HINT:.*gpucredit.*shared_preload_libraries/,
-	'and the hint says how to load it');
+	'the hint says how to load the library for rate limits');
 query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', '', '*', NULL, NULL)});
 is(hold('before', ''), 'granted', 'calls are not');
@@ -45,33 +45,33 @@ query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', 'lab', 'hold', 0.000001, 250);
 	SELECT gpucredit.set_rate_limit('acme', '', '*', 0.000001, 300)});
 is( query($node, 'credit',
-		q{SELECT count(*) FROM gpucredit.rate_limit}), '2', 'two limits');
+		q{SELECT count(*) FROM gpucredit.rate_limit}), '2', 'there are two rate limits');
 my $children = 8;
 my @pids     = in_parallel($children, \&call_a_hundred_times);
-is(wait_for_children(@pids), 0, 'all have called');
+is(wait_for_children(@pids), 0, 'all eight clients have called a hundred times');
 is( query(
 		$node, 'credit',
 		q{SELECT count(*) FROM gpucredit.request WHERE key LIKE 'many %'}),
-	'250', 'exactly as many holds as the account may take');
+	'250', 'the account got exactly as many holds as its limit allows');
 is(fails_with("$frozen SELECT gpucredit.hold('acme', 'lab', 'x', 1, '1 h')"),
-	'UC202', 'no more after that');
+	'UC202', 'the account gets no hold beyond its limit');
 my @left = map {
 	fails_with("$frozen SELECT gpucredit.release('acme', 0, 'r$_')")
 } 1 .. 51;
 is(scalar(grep { $_ eq 'UC003' } @left),
 	50, 'what one limit refused took nothing from the other');
-is($left[50], 'UC202', 'whose end is reached then');
+is($left[50], 'UC202', 'the limit of the organisation is reached by what the other one let through');
 
 # A restart fills the token buckets; limits apply from the first call.
 $node->restart;
-is(hold('restart', 'lab'), 'granted', 'after a restart');
+is(hold('restart', 'lab'), 'granted', 'after a restart a call is allowed again');
 query($node, 'credit',
 	q{SELECT gpucredit.set_rate_limit('acme', 'lab', 'hold', 0.000001, 1)});
-is(hold('crash', 'lab'), 'granted', 'one may');
+is(hold('crash', 'lab'), 'granted', 'one call is allowed by a limit of one');
 kill_server($node);
 $node->start;
-is(hold('crashed', 'lab'), 'granted', 'and again one after a crash');
-is(hold('crashed 2', 'lab'), 'UC202', 'the limit survived it');
+is(hold('crashed', 'lab'), 'granted', 'after a crash one call is allowed again');
+is(hold('crashed 2', 'lab'), 'UC202', 'the limit survived the crash');
 
 # Each database has its own limits; a dump has them.
 new_database($node, 'empty');
@@ -88,7 +88,7 @@ is( query(
 query_fails(
 	$node, 'copy',
 	"$frozen SELECT gpucredit.hold('acme', 'lab', 'copy 2', 1, '1 h')",
-	'UC202', 'by the same limit');
+	'UC202', 'the copy has the same limit');
 
 # Rows restored under an open session apply to it, too.
 my $session = connect_to($node, 'empty');
@@ -108,7 +108,7 @@ ok( !eval {
 		1;
 	},
 	'what a restore brings counts in sessions that are there');
-is($session->state, 'UC202', 'as a limit');
+is($session->state, 'UC202', 'a restored limit refuses as a rate limit');
 $session->disconnect;
 
 # With room for few, the fullest token buckets are dropped, but not that of a

@@ -34,14 +34,14 @@ is( query(
 		$node, 'credit',
 		'SELECT cardinality(waiting_for), entries_unsealed > 0 FROM gpucredit.seal_status'),
 	'1|t',
-	'who is still at work is named');
+	'the open transaction that sealing waits for is named');
 query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'still later', 1, '1 h')});
 is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
-	'0', 'and nothing is sealed past it');
+	'0', 'nothing is sealed past an open transaction that has written');
 $open->commit;
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
-	'when it has ended one call seals all');
+	'when the open transaction has ended one call seals all');
 
 # Sealing does not wait for maintenance of the tables until it writes.
 $open->begin_work;
@@ -52,7 +52,7 @@ is(query($node, 'credit', $sealed), query($node, 'credit', $there), 'ANALYZE is 
 $open->do(q{SELECT * FROM gpucredit.hold('o1', '', 'after ANALYZE', 1, '1 h')});
 query($node, 'credit', q{SELECT * FROM gpucredit.hold('o2', '', 'later than that', 1, '1 h')});
 is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
-	'0', 'it is once it has written');
+	'0', 'a transaction with ANALYZE that has written is waited for');
 $open->commit;
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 
@@ -110,11 +110,11 @@ is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
 $open->disconnect;
 $node->restart;
 is(query($node, 'credit', 'SELECT sum(affected) FROM gpucredit.seal_audit()'),
-	'0', 'also after a restart');
+	'0', 'a prepared transaction is waited for after a restart');
 query($node, 'credit', q{COMMIT PREPARED 'later'});
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
-	'and sealed once it is committed');
+	'a prepared transaction is sealed once it is committed');
 
 # Eight writers, one of four transactions rolled back, and two sealers.
 is( wait_for_children(in_parallel(
@@ -143,14 +143,14 @@ is( wait_for_children(in_parallel(
 			}
 		})),
 	0,
-	'writers and sealers side by side');
+	'writers and sealers side by side meet no error');
 query($node, 'credit', 'SELECT * FROM gpucredit.seal_audit()');
 is(query($node, 'credit', $sealed), query($node, 'credit', $there),
-	'every row is sealed once');
+	'every row of the writers is sealed once');
 is(query($node, 'credit', 'SELECT * FROM gpucredit.verify_audit()'),
-	'', 'and nothing has changed');
+	'', 'verify_audit() finds nothing after writers and sealers side by side');
 cmp_ok(query($node, 'credit', 'SELECT count(*) FROM gpucredit.seals'),
-	'>', 10, 'in many batches');
+	'>', 10, 'writers and sealers side by side have made more than ten batches');
 
 # A program without code of the extension agrees.
 my @entries = split /\n/, query(
@@ -160,9 +160,9 @@ my @entries = split /\n/, query(
 is(scalar(grep { check_proof($_) eq 'sealed' } @entries),
 	20, 'proofs of 20 entries hold');
 unlike(check_proof($entries[0], sub { $_[0] =~ s/amount (\d+) /amount $1 1/r }),
-	qr/^sealed/, 'that of a changed row does not');
+	qr/^sealed/, 'the proof of a changed row does not hold');
 unlike(check_proof($entries[0], sub { $_[0] =~ s/"leaf_index":\s*(\d+)/'"leaf_index":' . ($1 ^ 1)/er }),
-	qr/^sealed/, 'nor that of a row somewhere else');
+	qr/^sealed/, 'the proof of a row in another place does not hold');
 
 # The chain is the same after dump and restore, and goes on.
 my $head = query($node, 'credit', 'SELECT seal FROM gpucredit.seals ORDER BY batch DESC LIMIT 1');
@@ -181,7 +181,7 @@ is( query(
 	'', 'the restored rows are those that were sealed');
 query($other, 'credit', q{SELECT * FROM gpucredit.hold('o1', '', 'new', 1, '1 h')});
 is(query($other, 'credit', 'SELECT string_agg(affected::text, $$ $$) FROM gpucredit.seal_audit()'),
-	'1 1', 'and the chain goes on');
+	'1 1', 'in the restored database the chain goes on');
 verify_empty($other, 'credit', 'restored');
 verify_empty($node,  'credit', 'in the end');
 done_testing();

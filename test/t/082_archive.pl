@@ -61,10 +61,10 @@ sub while_clients_work
 
 	my $account = settle_accounts($node, 'busy', glob("$dir/busy-*.log"));
 	is_deeply([ @{ $account->{unexpected} }, @{ $account->{lost} } ],
-		[], 'every answer stands');
+		[], 'every answer of the busy clients stands');
 	verify_empty($node, 'busy', 'verify() is empty');
 	is(query($node, 'busy', 'SELECT * FROM gpucredit.verify_audit()'),
-		'', 'and so is verify_audit()');
+		'', 'verify_audit() is empty');
 	return;
 }
 
@@ -184,10 +184,10 @@ sub through_the_years
 		query($node, 'years', q{SELECT sum(rows) FROM gpucredit.archive_batch
 			WHERE kind = 'entry'}),
 		'>', query($node, 'years', 'SELECT 3 * count(*) FROM gpucredit.entry'),
-		'and most has left');
+		'most entries of years have left for the archive');
 	verify_empty($node, 'years', 'verify() is empty after years');
 	is(query($node, 'years', 'SELECT * FROM gpucredit.verify_audit()'),
-		'', 'verify_audit() after years, too');
+		'', 'verify_audit() is empty after years');
 	still_proven(@kept);
 	return;
 }
@@ -224,12 +224,12 @@ sub still_proven
 		$forged++ if check_proof($proof, $seal) eq 'sealed';
 	}
 	is(scalar(@kept), 40, 'proofs were kept');
-	is($left,         40, 'of rows that have left since');
-	is($sealed, 40, 'each ends at a seal that is in the chain');
-	is($forged, 0,  'none of a row that was another');
+	is($left,         40, 'the proofs are of rows that have left since');
+	is($sealed, 40, 'each kept proof ends at a seal that is in the chain');
+	is($forged, 0,  'no proof holds for a row that was changed');
 	is( query($node, 'years', "SELECT count(*) FROM gpucredit.verify_audit(
 			published => decode('$seals{ $kept[0]{proof}{batch} }', 'hex'))"),
-		'0', 'which is the chain that was published');
+		'0', 'verify_audit() accepts the seal that was published with a kept proof');
 	return;
 }
 
@@ -289,11 +289,11 @@ sub as_a_dump
 		[ 'pg_dump', '-Fc', '-f', "$dir/years", 'years' ], 'dumped');
 	$node->command_ok(
 		[ 'pg_restore', '--exit-on-error', '-d', 'again', "$dir/years" ],
-		'and restored');
+		'the dump of years is restored');
 	is(query($node, 'again', $told), query($node, 'years', $told),
-		'every balance is there');
+		'every balance is there in the copy');
 	verify_empty($node, 'again', 'verify() is empty in the copy');
 	is(query($node, 'again', 'SELECT * FROM gpucredit.verify_audit()'),
-		'', 'and verify_audit()');
+		'', 'verify_audit() is empty in the copy');
 	return;
 }

@@ -44,7 +44,7 @@ max_prepared_transactions = 2
 $node->restart;
 ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
 	WHERE backend_type = 'gpucredit launcher'}), 'the launcher is there');
-is(workers(), 0, 'and waits for databases in silence');
+is(workers(), 0, 'the launcher waits for databases in silence');
 
 # A new database is found, and scheduled as soon as it has a job.
 $node->safe_psql('postgres', 'CREATE DATABASE credit');
@@ -89,21 +89,21 @@ sleep(0.3);
 is(cycles(), $before, 'what is rolled back, also to a savepoint, wakes nobody');
 my $prepared = reserve_prepared('prepared');
 sleep(0.3);
-is(cycles(), $before, 'nor does what was prepared, when it is committed');
+is(cycles(), $before, 'the commit of a prepared transaction wakes nobody');
 $dbh->do(q{SELECT gpucredit.cancel('acme', ?, 'prepared no more')},
 	undef, $prepared);
 my $first  = reserve($dbh, 'first',  '4xT4');
 my $second = reserve($dbh, 'second', '4xT4');
-ok(soon(sub { attempts($dbh, $first) == 1 }), 'the first has the node');
+ok(soon(sub { attempts($dbh, $first) == 1 }), 'the first of two jobs has the node');
 sleep(0.3);
-is(attempts($dbh, $second), 0, 'the second waits');
+is(attempts($dbh, $second), 0, 'the second of two jobs waits');
 $dbh->do(q{SELECT gpucredit.settle('acme', ?, 1, 'completed', '0')},
 	undef, $first);
-ok(soon(sub { attempts($dbh, $second) == 1 }), 'until the first ends');
+ok(soon(sub { attempts($dbh, $second) == 1 }), 'the second of two jobs starts when the first one ends');
 my $third = reserve($dbh, 'third', '4xT4');
 sleep(0.2);
 $dbh->do(q{SELECT gpucredit.resume('n2')});
-ok(soon(sub { attempts($dbh, $third) == 1 }), 'or a node comes back');
+ok(soon(sub { attempts($dbh, $third) == 1 }), 'a job starts when a node comes back');
 finish_all($dbh);
 ok($node->poll_query_until('credit', 'SELECT count(*) > 0 FROM gpucredit.seals'),
 	'the upkeep worker seals, as nobody else does');
@@ -115,7 +115,7 @@ is(wait_for_children(@pids), 0, 'six clients reserve, place and settle');
 is( query(
 		$node, 'credit',
 		q{SELECT max(attempt) FROM gpucredit.attempt}),
-	'1', 'and every job started once');
+	'1', 'every job of the six clients started once');
 verify_empty($node, 'credit', 'on devices of its own');
 
 # A cycle that missed another session's settle left waiting jobs.
@@ -143,18 +143,18 @@ ok( soon(
 					WHERE job = ? AND attempt = 2 AND ended_at IS NULL},
 					undef, $gone);
 			}),
-		'its node is taken back, and it runs elsewhere');
+		'a job whose node is taken back runs elsewhere');
 	is( $dbh->selectrow_array(
 			q{SELECT outcome FROM gpucredit.attempt
 				WHERE job = ? AND attempt = 1}, undef, $gone),
-		'preempted', 'with nobody sweeping by hand');
+		'preempted', 'the attempt on the node that was taken back is preempted by the worker\'s sweep');
 	cmp_ok(
 		$dbh->selectrow_array(
 			q{SELECT EXTRACT(epoch FROM b.started_at - a.ended_at)
 			FROM gpucredit.attempt a JOIN gpucredit.attempt b USING (org, job)
 			WHERE a.job = ? AND a.attempt = 1 AND b.attempt = 2},
 			undef, $gone),
-		'<', 60, 'at once when the sweep has ended it');
+		'<', 60, 'the next attempt starts at once when the sweep has ended the first one');
 	finish_all($dbh);
 	$dbh->do('SELECT gpucredit.resume(?)', undef, $on);
 }
@@ -178,7 +178,7 @@ ok( soon(
 		'unfunded', 'when others have its credit');
 	$dbh->commit;
 	ok(soon(sub { attempts($dbh, $job) == 1 }),
-		'it has what a hold past its ttl held, and runs');
+		'the job without credit gets what a hold past its ttl held, and runs');
 	$dbh->do(q{SELECT gpucredit.set_price('T4', 1)});
 	finish_all($dbh);
 }
@@ -203,7 +203,7 @@ ok( soon(
 		$dbh->selectrow_array(
 			q{SELECT EXTRACT(epoch FROM max(closed_at) - min(closed_at))
 			FROM gpucredit.hold WHERE org = 'many'}),
-		'<', 60, 'by one sweep after the other');
+		'<', 60, 'many dead holds are released by one sweep after the other');
 	$node->safe_psql('postgres', 'ALTER SYSTEM RESET deadlock_timeout');
 	$node->reload;
 }
@@ -215,7 +215,7 @@ my $broken = reserve($dbh, 'broken');
 sleep(0.3);
 is(attempts($dbh, $broken), 0, 'a job waits while no device works');
 $dbh->do(q{SELECT gpucredit.heartbeat('n1')});
-ok(soon(sub { attempts($dbh, $broken) == 1 }), 'until one works again');
+ok(soon(sub { attempts($dbh, $broken) == 1 }), 'a job starts when a device works again');
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
 finish_all($dbh);
 
@@ -314,13 +314,13 @@ ok(soon(sub { slurp_file($node->logfile, $log) =~ /retry_ms=2000/ }),
 starts('beside', 'and does not hold up other pools');
 $prepared = reserve_prepared('prepared, too');
 ok(soon(sub { attempts($dbh, $prepared) == 1 }),
-	'the interval sees what was prepared');
+	'the cycle at the interval starts what a prepared transaction submitted');
 finish_all($dbh);
 my @tries = slurp_file($node->logfile, $log) =~ /event=cycle_failed pool="bad" retry_ms=(\d+)/g;
 is("@tries", join(' ', map { $_ > 6 ? 60000 : 1000 * 2**($_ - 1) } 1 .. @tries),
-	'each time twice as late, so the log is not flooded');
+	'a cycle that fails is tried again twice as late each time, so the log is not flooded');
 query($node, 'credit', 'DROP TRIGGER fail ON gpucredit.pool');
-ok(soon(sub { attempts($dbh, $bad) == 1 }, 180), 'it recovers by itself');
+ok(soon(sub { attempts($dbh, $bad) == 1 }, 180), 'the pool whose cycles failed recovers by itself');
 finish_all($dbh);
 
 is(query($node, 'credit', q{SELECT count(*) FROM (SELECT s.sealed_at - lag(s.sealed_at)
@@ -347,10 +347,10 @@ query(
 		FOR EACH ROW EXECUTE FUNCTION public.note()});
 starts('again', 'after DROP and CREATE EXTENSION');
 is(query($node, 'credit', 'SELECT DISTINCT who FROM public.acted'),
-	'boss', 'it is the owner to the end of its commit');
+	'boss', 'the worker acts as the owner to the end of its commit');
 query($node, 'credit', 'DROP TRIGGER note ON gpucredit.attempt');
 is(join('', grep { /ERROR|FATAL/ } split /^/, slurp_file($node->logfile, $log)), '',
-	'without a word in the log');
+	'DROP and CREATE EXTENSION leave no error in the log');
 
 # A user's schema of the same name is not mistaken for the extension.
 $node->safe_psql('postgres', 'CREATE DATABASE "Other Db"');
@@ -368,22 +368,22 @@ ok(poll(q{SELECT count(*) = 1 FROM pg_stat_activity
 	'a database without the extension has its worker, too');
 sleep(0.5);
 is(query($node, 'Other Db', 'SELECT count(*) FROM public.caught'),
-	'0', 'which runs nothing there');
+	'0', 'the worker of a database without the extension runs nothing there');
 
 # The worker leaves a database that somebody wants exclusively.
 $node->append_conf('postgresql.conf', 'gpucredit.scheduler_interval = 10min');
 $node->reload;
 my $since = time;
 ok(soon(sub { done_alone('DROP DATABASE "Other Db"') }),
-	'it is not in the way of DROP DATABASE');
+	'the worker is not in the way of DROP DATABASE');
 diag(sprintf('DROP DATABASE took %.1f s', time - $since));
 ok(soon(sub { done_alone('CREATE DATABASE twin TEMPLATE credit') }),
-	'nor of a copy of it');
+	'the worker is not in the way of a copy of its database');
 ok(soon(sub { done_alone('ALTER DATABASE twin RENAME TO "Other Db"') }),
-	'which may be given the name of another');
+	'the copy may be given the name of a dropped database');
 ok(poll(q{SELECT count(DISTINCT datname) = 2 AND count(*) = 2
 	FROM pg_stat_activity WHERE backend_type = 'gpucredit scheduler'}),
-	'then each has its worker again');
+	'the database and its copy have a worker each');
 starts('copied', 'and schedules');
 
 # The launcher ends, and is back with one worker a database.
@@ -412,7 +412,7 @@ ok( soon(
 			  /event=scheduler_started database="credit"/;
 		}),
 	'after a start nobody has to connect first');
-unlike(slurp_file($node->logfile, $log), qr/FATAL/, 'and nothing fails before');
+unlike(slurp_file($node->logfile, $log), qr/FATAL/, 'after a start no connection of the worker fails');
 
 # A standby has no worker; promoted, it places again.
 $node->backup('base');

@@ -34,11 +34,11 @@ query(
 	SELECT gpucredit.grant_tier('acme', '', 'production_inference');
 	SELECT gpucredit.register_node('default', 'n1', 'T4', 4, 16384)});
 is( metric('preloaded') . ' ' . metric('devices_registered'),
-	'0 4', 'gauges without preload');
+	'0 4', 'without preload there are gauges, and a metric says that it is missing');
 is( query(
 		$node, 'credit',
 		q{SELECT count(*) FROM gpucredit.metrics WHERE type <> 'gauge'}),
-	'0', 'and no counters');
+	'0', 'without preload there are no counters');
 
 $node->append_conf(
 	'postgresql.conf', q{
@@ -50,8 +50,8 @@ deadlock_timeout = 10s
 });
 my $began = time;
 $node->restart;
-is(metric('preloaded'), 1, 'with preload there are');
-is(metric('calls_total', operation => 'hold'), 0, 'a call not made is 0');
+is(metric('preloaded'), 1, 'with preload a metric says so');
+is(metric('calls_total', operation => 'hold'), 0, 'with preload the counter of a call that nobody made is 0');
 
 # Counts of calls.
 query($node, 'credit',
@@ -62,42 +62,42 @@ query($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h1', 10, '1 h')})
   for 1 .. 3;
 query($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h2', 1000, '1 h')});
 query_fails($node, 'credit', q{SELECT gpucredit.hold('acme', '', 'h1', 11, '1 h')},
-	'UC201', 'an error');
+	'UC201', 'a key that is used with other arguments is refused');
 query_fails($node, 'credit', q{SELECT gpucredit.hold('nobody', '', 'h1', 11, '1 h')},
-	'UC001', 'another');
+	'UC001', 'a hold of an unknown organisation is refused');
 query($node, 'credit',
 	q{BEGIN; SELECT gpucredit.hold('acme', '', 'h3', 1, '1 h'); ROLLBACK});
 my %hold = (operation => 'hold');
 is(metric('calls_total', %hold), 7, 'calls are counted, whatever becomes of them');
-is(metric('replays_total', %hold), 2, 'replays');
+is(metric('replays_total', %hold), 2, 'replayed calls are counted');
 is(metric('denials_total', %hold, reason => 'insufficient_credits'),
-	1, 'denials by reason');
-is(metric('errors_total', %hold, sqlstate => 'UC201'), 1, 'errors by SQLSTATE');
-is(metric('errors_total', %hold, sqlstate => 'UC001'), 1, 'each');
-is(metric('internal_errors_total'), 0, 'none of which is of the machine or of stored data');
+	1, 'denied calls are counted by reason');
+is(metric('errors_total', %hold, sqlstate => 'UC201'), 1, 'errors are counted by SQLSTATE');
+is(metric('errors_total', %hold, sqlstate => 'UC001'), 1, 'errors of another SQLSTATE are counted by themselves');
+is(metric('internal_errors_total'), 0, 'none of the errors is of the machine or of stored data');
 query_fails($node, 'credit', q{BEGIN;
 	CREATE FUNCTION public.full() RETURNS trigger LANGUAGE plpgsql AS
 		$$ BEGIN RAISE 'no room today' USING ERRCODE = 'disk_full'; END $$;
 	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.hold
 		FOR EACH ROW EXECUTE FUNCTION public.full();
 	SELECT gpucredit.capture('acme', min(hold), 'c', 1) FROM gpucredit.hold},
-	'53100', 'one that is');
-is(metric('internal_errors_total'), 1, 'is counted where there was none before');
-is(metric('call_seconds_count', %hold), 7, 'a histogram has all of them');
-is(metric('call_seconds_bucket', %hold, le => '+Inf'), 7, 'in its last bucket');
+	'53100', 'a call fails because the disk is full');
+is(metric('internal_errors_total'), 1, 'the error of the machine is counted');
+is(metric('call_seconds_count', %hold), 7, 'the histogram of durations has all calls');
+is(metric('call_seconds_bucket', %hold, le => '+Inf'), 7, 'the last bucket of the histogram has all calls');
 is( query(
 		$node, 'credit', q{
 		SELECT bool_and(value >= before) FROM (SELECT value,
 			lag(value, 1, 0) OVER (ORDER BY (labels ->> 'le')::float8) AS before
 		FROM gpucredit.metrics WHERE name = 'gpucredit_call_seconds_bucket'
 			AND labels ->> 'operation' = 'hold') b}),
-	't', 'which grow');
+	't', 'the buckets of the histogram never fall');
 query($node, 'credit',
 	q{SELECT gpucredit.reserve('acme', '', 'r', '1xT4', '500 h',
 		tier => 'production_inference')});
 is( metric('denials_total', operation => 'reserve',
 		reason => 'insufficient_credits'),
-	1, 'of each operation its own');
+	1, 'denials are counted for each operation by itself');
 
 # What no credit covered.
 query($node, 'credit', q{SELECT gpucredit.create_account('owes'),
@@ -107,25 +107,25 @@ query($node, 'credit', q{SELECT gpucredit.capture('owes', max(hold), 'c', 4.5, o
 	FROM gpucredit.hold WHERE org = 'owes'}) for 1 .. 2;
 is( metric('uncollected_credits_total', operation => 'capture',
 		reason => 'no_credit'),
-	2.5, 'what nobody paid is counted, once');
-is(metric('spent_credits_total', operation => 'capture'), 2, 'and what was paid');
+	2.5, 'what no credit covered is counted, once for a call and its replay');
+is(metric('spent_credits_total', operation => 'capture'), 2, 'what was spent is counted, once for a call and its replay');
 query($node, 'credit', q{SELECT gpucredit.refund_hold('owes', max(hold), 'r', 0.25, 'test')
 	FROM gpucredit.hold WHERE org = 'owes'}) for 1 .. 2;
-is(metric('refunded_credits_total', operation => 'refund_hold'), 0.25, 'and refunded');
-is(metric('spent_credits_total'), 2, 'which leaves what was spent');
+is(metric('refunded_credits_total', operation => 'refund_hold'), 0.25, 'what was refunded is counted, once for a call and its replay');
+is(metric('spent_credits_total'), 2, 'a refund does not lower what was spent');
 
 # Probing for others' accounts is counted.
 query($node, 'credit', q{CREATE ROLE curious IN ROLE gpucredit_tenant});
 query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('acme', 1, 'c', 1)},
-	'42501', 'a tenant of nothing');
+	'42501', 'a tenant of nothing is refused another\'s hold');
 query($node, 'credit', q{SELECT gpucredit.bind_tenant('curious', 'acme')});
 query_fails($node, 'credit', q{SET ROLE curious; SELECT gpucredit.capture('other', 1, 'c', 1)},
-	'UC001', "and another's organisation");
+	'UC001', "a tenant is refused a hold of another organisation");
 is_deeply([ map { metric('errors_total', operation => 'capture', sqlstate => $_) } qw(42501 UC001) ],
-	[ 1, 1 ], 'are counted');
+	[ 1, 1 ], 'attempts to reach others\' holds are counted');
 
 # A call's duration includes its wait for a lock.
-is(metric('lock_waits_total', %hold), 0, 'nobody has waited');
+is(metric('lock_waits_total', %hold), 0, 'before any wait the counter of lock waits is 0');
 my $holder = connect_to($node, 'credit');
 $holder->begin_work;
 $holder->do(q{SELECT gpucredit.hold('acme', '', 'first', 1, '1 h')});
@@ -141,8 +141,8 @@ $node->poll_query_until('credit', q{SELECT count(*) = 1 FROM pg_stat_activity
 sleep(0.6);
 $holder->commit;
 wait_for_children($waiter);
-is(metric('lock_waits_total', %hold), 1, 'a call that waited for a lock');
-is(long_holds() - $long, 1, 'took as long');
+is(metric('lock_waits_total', %hold), 1, 'a call that waited for a lock is counted');
+is(long_holds() - $long, 1, 'the duration of a call has its wait for the lock');
 
 # A call whose session is ended counts, too.
 $holder->begin_work;
@@ -159,8 +159,8 @@ my $calls = metric('calls_total', %hold);
 query($node, 'credit', q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
 	WHERE wait_event_type = 'Lock' AND backend_type = 'client backend'});
 wait_for_children($waiter);
-is(metric('calls_total', %hold) - $calls, 1, 'one that was cut off is counted');
-is(metric('errors_total', %hold, sqlstate => '57P01'), 1, 'as an error');
+is(metric('calls_total', %hold) - $calls, 1, 'a call whose session was ended is counted');
+is(metric('errors_total', %hold, sqlstate => '57P01'), 1, 'a call whose session was ended counts as an error');
 $holder->rollback;
 $holder->disconnect;
 
@@ -178,27 +178,27 @@ wait_for_children(
 			}
 		}));
 is(metric('calls_total', operation => 'release') - $before,
-	1600, 'eight at once count to the last call');
+	1600, 'eight sessions at once count every call');
 is(metric('errors_total', operation => 'release', sqlstate => 'UC003'),
-	1600, 'and its error');
+	1600, 'eight sessions at once count every error');
 
 # Gauges of a waiting and a running job, and their holds.
 my $waiting = reserve('waiting');
 sleep(1.1);
-is(metric('jobs_open', state => 'queued'), 1, 'a job waits');
-cmp_ok(metric('queue_oldest_seconds'), '>=', 1, 'for as long');
-is(metric('nodes_registered', state => 'draining'), 1, 'for a node');
-is(metric('devices_healthy'), 0, 'which gives nothing out');
+is(metric('jobs_open', state => 'queued'), 1, 'a job that waits is in the gauge of queued jobs');
+cmp_ok(metric('queue_oldest_seconds'), '>=', 1, 'the gauge of the oldest wait has at least its second');
+is(metric('nodes_registered', state => 'draining'), 1, 'the draining node is in the gauge of draining nodes');
+is(metric('devices_healthy'), 0, 'devices of a draining node are not healthy');
 query($node, 'credit', q{SELECT gpucredit.resume('n1');
 	SELECT gpucredit.heartbeat('n1')});
 $node->poll_query_until('credit',
 	'SELECT count(*) = 1 FROM gpucredit.attempt');
-is(metric('devices_allocated'), 0.5, 'a job has half a device');
+is(metric('devices_allocated'), 0.5, 'the half device that a job has is allocated');
 like(query($node, 'credit', q{BEGIN; SELECT gpucredit.drain('n1', 'x');
 	SELECT string_agg(substr(name, 19) || ' ' || value, ', ' ORDER BY name)
 	FROM gpucredit.metrics WHERE name ~ '_devices_(allocated|healthy|usable)';
 	ROLLBACK}), qr/^allocated 0.5, healthy 0, usable 1$/m,
-	'of those that could work, or do: never more than all');
+	'devices are usable if they are healthy or in use');
 like(query($node, 'credit', q{BEGIN;
 	SELECT gpucredit.reclaim('n1', '2 min');
 	CREATE FUNCTION pg_temp.gauges() RETURNS text LANGUAGE sql AS $$
@@ -214,13 +214,13 @@ like(query($node, 'credit', q{BEGIN;
 	ROLLBACK}), qr/^devices_healthy\ 0,\ devices_usable\ 1,\ nodes_registered\ reclaimed\ 1\n.*
 		^devices_healthy\ 0,\ devices_usable\ 1,\ nodes_registered\ gone\ 1\n.*
 		^devices_healthy\ 4,\ devices_usable\ 1,\ nodes_registered\ suspect\ 1\Z/msx,
-	'nor of what is taken away, or silent, but what is in use there');
-is(metric('jobs_open', state => 'starting'), 1, 'and starts');
-is(metric('holds_open', kind => 'job'), 1, 'its hold');
-is(metric('holds_credits', kind => 'job'), 0.5, 'of half a credit');
+	'of reclaimed, gone and silent nodes only devices in use are usable');
+is(metric('jobs_open', state => 'starting'), 1, 'a job that was started is in the gauge of starting jobs');
+is(metric('holds_open', kind => 'job'), 1, 'the hold of the job is in the gauge of open holds');
+is(metric('holds_credits', kind => 'job'), 0.5, 'the gauge of held credit has half a credit for the job');
 ok(until_true(sub { metric('scheduler_started_total') >= 1 }), 'the worker started it');
-cmp_ok(metric('scheduler_lag_seconds'), '<', time - $began, 'since the server came up');
-is(metric('scheduler_interval_seconds'), 1, 'one is due each second');
+cmp_ok(metric('scheduler_lag_seconds'), '<', time - $began, 'the lag of the scheduler is at most the time since the server came up');
+is(metric('scheduler_interval_seconds'), 1, 'the interval of the scheduler is a second');
 query(
 	$node, 'credit', q{
 	SELECT gpucredit.settle('acme', job, 1, 'preempted')
@@ -229,9 +229,9 @@ query(
 $node->poll_query_until('credit',
 	'SELECT count(*) = 1 FROM gpucredit.attempt WHERE ended_at IS NULL')
   or die 'it does not start again';
-is(metric('low_balances'), 1, 'an account that is low');
+is(metric('low_balances'), 1, 'an account below its alert is counted as low');
 cmp_ok(metric('low_balance_credits', org => 'acme', account => ''),
-	'<', 100, 'and how low');
+	'<', 100, 'the gauge of low balances has the balance of the account');
 
 # A pool whose cycles are blocked shows beside others.
 query($node, 'credit', q{SELECT gpucredit.create_pool('other')});
@@ -242,7 +242,7 @@ ok(until_true(sub { metric('scheduler_lag_seconds') >= 3 }, time + 60),
 	'a pool without a cycle is late');
 $holder->rollback;
 $holder->disconnect;
-ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'until it has one');
+ok(until_true(sub { metric('scheduler_lag_seconds') < 3 }), 'a pool that has had its cycle is not late');
 
 # A monitoring login needs pg_monitor only, and sees nothing else.
 query($node, 'credit',
@@ -250,9 +250,9 @@ query($node, 'credit',
 like(as('monitor', 'SELECT gpucredit.metrics_text()'),
 	qr/^gpucredit_calls_total\{operation="hold"\} 12$/m, 'pg_monitor may read');
 isnt((as('monitor', 'SELECT * FROM gpucredit.account'))[0],
-	0, 'but no table');
+	0, 'pg_monitor may read no table');
 isnt((as('nobody', 'SELECT gpucredit.metrics_text()'))[0],
-	0, 'others may not');
+	0, 'a login without pg_monitor may not read the metrics');
 
 # Prometheus accepts the text format.
 my $text = query($node, 'credit', 'SELECT gpucredit.metrics_text()');
@@ -301,12 +301,12 @@ until_true(
 is(join("\n", names_of($scraped)),
 	join("\n", names_of(query($node, 'credit', 'SELECT gpucredit.metrics_text()'))),
 	'the exporter has every metric');
-is($scraped_counts, $counts, 'with the same labels and values')
+is($scraped_counts, $counts, 'the exporter has the same labels and values')
   or diag($scraped);
 like($scraped, qr/^gpucredit_call_seconds_bucket\{operation="hold",[^}]*le="\+Inf"\} 12$/m,
-	'a histogram is one');
+	'the exporter has a histogram as a histogram');
 unlike($scraped, qr/^pg_exporter_user_queries_load_error\S* [1-9]/m,
-	'and has read the file without an error');
+	'the exporter has read the file of queries without an error');
 
 # Prometheus scrapes it, judges the rules, and answers the dashboard.
 my $prometheus = PostgreSQL::Test::Cluster::get_free_port();
@@ -390,20 +390,20 @@ foreach my $panel (@{ decode_json(slurp_file("$folder/grafana.json"))->{panels} 
 
 my $today = query($node, 'credit', q{SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD')});
 like($business{'Net spend by organisation and day'}, qr/^\Q$today\E.*\|owes\|1.750000$/m,
-	'whose organisations have spent what they have');
-like($business{'Net spend by GPU type'}, qr/^holds without a job\|1.750000$/m, 'and on what');
-like($business{'Days left'}, qr/^owes\|0.1\|/m, 'which lasts so long');
-like($business{'Utilisation by team'}, qr/\|acme\|0.5$/m, 'whose devices are so busy');
-like($business{'Devices by team, now'}, qr/^acme\|0.5/m, 'and so many');
+	'the dashboard has what organisations have spent today');
+like($business{'Net spend by GPU type'}, qr/^holds without a job\|1.750000$/m, 'the dashboard has what was spent by GPU type');
+like($business{'Days left'}, qr/^owes\|0.1\|/m, 'the dashboard has how long the credit lasts');
+like($business{'Utilisation by team'}, qr/\|acme\|0.5$/m, 'the dashboard has how busy a team\'s devices are');
+like($business{'Devices by team, now'}, qr/^acme\|0.5/m, 'the dashboard has how many devices a team uses');
 
 stop_child($_) foreach keys %children;
 
 # A restart resets counters, as Prometheus expects.
-cmp_ok(metric('calls_total', operation => 'release'), '>=', 1600, 'what was counted');
+cmp_ok(metric('calls_total', operation => 'release'), '>=', 1600, 'before a restart the counter has what was counted');
 $node->restart;
 is_deeply(
 	[ map { metric($_, operation => 'release') } qw(calls_total errors_total) ],
-	[ 0, 'none' ], 'begins at 0 after a restart');
+	[ 0, 'none' ], 'counters begin at 0 after a restart');
 verify_empty($node, 'credit');
 $node->stop;
 done_testing();
@@ -436,7 +436,7 @@ sub as_grafana
 	$sql =~ s/\$__timeFilter\((.*?)\)/$1 BETWEEN $from AND $to/;
 	$sql =~ s/\$__timeFrom\(\)/$from/g;
 	$sql =~ s/\$__timeTo\(\)/$to/g;
-	unlike($sql, qr/\$/, 'no macro is left') or diag($sql);
+	unlike($sql, qr/\$/, 'no macro of Grafana is left in the query') or diag($sql);
 	return $sql;
 }
 

@@ -51,9 +51,9 @@ foreach my $script (@scripts)
 	} [ split /\n/, $out ], \@shown;
 
 	cmp_ok(scalar @shown, '>=', 15, 'the tour shows what it prints');
-	is(scalar(() = $tour =~ /^-- \d\. /mg), 5, 'in five steps');
-	is(substr($printed, -length($shown)), $shown, 'and prints it');
-	unlike($out, qr/ERROR/, 'without an error');
+	is(scalar(() = $tour =~ /^-- \d\. /mg), 5, 'the tour has five steps');
+	is(substr($printed, -length($shown)), $shown, 'the tour prints what the page shows');
+	unlike($out, qr/ERROR/, 'the tour meets no error');
 
 	verify_empty($node, 'tour', 'the tour: verify() is empty');
 }
@@ -64,8 +64,8 @@ foreach my $script (@scripts)
 	  "SET gpucredit.clock = '2030-01-01 10:00+00';"
 	  . " SELECT count(*), count(DISTINCT job), bool_or(replayed) FROM ($array) a";
 
-	is(query($node, '0_tour', $counted), '100|100|f', 'an array of jobs');
-	is(query($node, '0_tour', $counted), '100|100|t', 'repeated: the same jobs');
+	is(query($node, '0_tour', $counted), '100|100|f', 'the array of the tour is a hundred jobs');
+	is(query($node, '0_tour', $counted), '100|100|t', 'the array of the tour, submitted again, is the same jobs');
 	verify_empty($node, '0_tour', 'with the array: verify() is empty');
 }
 $node->stop;

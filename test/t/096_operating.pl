@@ -60,7 +60,7 @@ is(query($node, $_->[0], q{SELECT count(*) FROM gpucredit.accounts WHERE account
 	"an account that was made after the dump is $_->[2]")
   foreach [ 'mydb_before', 1, 'in the database from before' ], [ 'mydb', 0, 'not in the restored one' ];
 is(query($node, 'mydb_before', 'SELECT audits_unsealed FROM gpucredit.seal_status'), 0,
-	'and its audit row was sealed');
+	'the audit row of the account that was made after the dump is sealed');
 
 # The queries of docs/slo.md: those in SQL run, and those for Prometheus name metrics that there are.
 my $slo = slurp_file("$root/docs/slo.md");
@@ -72,7 +72,7 @@ my @unknown = grep { my $name = s/_(?:bucket|count|sum)$//r; $daemon !~ /# TYPE 
 
 cmp_ok(scalar(@sql), '>=', 3, 'objectives have queries');
 like(query($node, 'mydb', "SET ROLE gpucredit_auditor;\n$_"), qr/^[\d.|{},\w]*$/, 'an auditor measures: ' . s/\n.*//sr) foreach @sql;
-is(join(' ', @unknown), '', 'and Prometheus by metrics that there are');
+is(join(' ', @unknown), '', 'the objectives for Prometheus name only metrics that there are');
 $node->stop;
 
 # The page explains each alert and each event of the log, and no others.
@@ -93,7 +93,7 @@ is_deeply([ sort keys %told ], [ sort keys %alerts ], 'every alert is explained'
 my $rules = slurp_file("$root/monitoring/alerts.yml");
 my %runbook = map { $_ => 1 } $rules =~ m{runbook_url: '\{\{ or \$externalLabels\.gpucredit_docs "[^"]+" \}\}/operating\.md#(\w+)'}g;
 is_deeply([ sort keys %runbook ], [ sort map { lc } keys %alerts ], 'every alert has the address of its runbook');
-is(join(' ', grep { $text !~ /^\| \w+ \| <a id="$_"><\/a>/m } sort keys %runbook), '', 'which leads to its line');
+is(join(' ', grep { $text !~ /^\| \w+ \| <a id="$_"><\/a>/m } sort keys %runbook), '', 'the address of each runbook leads to its line');
 is_deeply([ sort keys %explained ], [ sort keys %events ], 'every event of the log is explained');
 
 # What the pages name exists, with the quoted words.

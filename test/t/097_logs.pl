@@ -62,14 +62,14 @@ clock('2028-03-01 00:57+00');
 one(qq{SELECT action FROM gpucredit.meter('acme', $job, 1, '57 min')}) foreach 1 .. 2;
 like(join("\n", lines()),
 	qr/^gpucredit event=extension_denied org="acme" account="lab" job=$job attempt=1 reason="insufficient_credits" amount="4\.000000" trace=$trace$/,
-	'an attempt that will have to stop for want of credit, once');
+	'an attempt that will have to stop for want of credit is logged once, though it was metered twice');
 
 # Use that nobody paid.
 one(q{SELECT captured FROM gpucredit.capture('acme', (SELECT max(hold) FROM gpucredit.hold
 	WHERE job IS NULL), 'over', 5.5, overrun => true)});
 like(join("\n", lines()),
 	qr/^gpucredit event=credit_uncollected org="acme" account="" hold=\d+ reason="insufficient_credits" amount="1\.500000"$/,
-	'a capture that no credit covers');
+	'a capture that no credit covers is logged');
 
 # An error is logged with the trace it belongs to.
 $dbh->do(q{SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01'});
@@ -104,13 +104,13 @@ $dbh->do('ROLLBACK TO a');
 $dbh->do('SAVEPOINT b');
 $dbh->do(q{SELECT gpucredit.heartbeat('n2', '{0-2}')});
 $dbh->do('RELEASE b');
-is_deeply([ lines() ], [], 'nothing is told before the commit');
+is_deeply([ lines() ], [], 'nothing is logged before the commit');
 $dbh->commit;
 is_deeply([ lines() ],
 	[ 'gpucredit event=device_failed node="n2" pool="default" was="{0-3}" healthy="{0-2}"' ],
-	'a device that failed, once it has committed');
+	'a device that failed is logged once its transaction has committed');
 $dbh->do(q{SELECT gpucredit.heartbeat('n2')});
-like(join("\n", lines()), qr/^gpucredit event=device_back node="n2" /, 'and came back');
+like(join("\n", lines()), qr/^gpucredit event=device_back node="n2" /, 'a device that came back is logged');
 
 # A lost node is logged with its attempts.
 clock('2028-03-01 01:03+00');
@@ -120,9 +120,9 @@ is(one(q{SELECT affected FROM gpucredit.check_nodes() WHERE task = 'settle_node_
 	1, 'a node is lost');
 is_deeply([ lines() ],
 	[ 'gpucredit event=node_lost node="n1" pool="default" silent_s=3780 attempts=1' ],
-	'is told with how much was lost there');
+	'the lost node is logged with its silence and its attempts');
 $dbh->do(q{SELECT gpucredit.check_nodes()});
-is_deeply([ lines() ], [], 'once');
+is_deeply([ lines() ], [], 'a lost node is not logged by the next sweep again');
 
 # A tenant's names cannot look like a line or a key of the log.
 my $evil = q{x" event=fake LOG:  gpucredit event=node_lost \\};
@@ -132,7 +132,7 @@ $dbh->do(q{SELECT gpucredit.heartbeat(?, '{0}')}, undef, $evil);
 my @told = lines();
 is(scalar(@told), 1, 'a hostile name is one line');
 like($told[0], qr/^gpucredit event=device_failed node="x\\" event=fake LOG:  gpucredit event=node_lost \\\\" pool="p" /,
-	'and one value');
+	'a hostile name is one value of its line');
 
 # Lines go to the operator only.  A client that asks for log messages, in an
 # encoding without a node's letters, gets neither lines nor an error after its
@@ -150,7 +150,7 @@ $dbh->do(q{SET client_min_messages = log});
 $dbh->do(q{RESET client_min_messages});
 $dbh->do(q{RESET client_encoding});
 like(join("\n", lines()), qr/event=device_failed node="n\xE6\x97\xA5" pool="p" /,
-	'which has it');
+	'the log has the node whose name the client\'s encoding lacks');
 
 # More attempts must leave a pool than can save in time.
 $dbh->do(q{SELECT gpucredit.issue('acme', '', 'more', 100)});
@@ -165,7 +165,7 @@ lines();
 $dbh->do(q{SET gpucredit.checkpoint_bandwidth = '1GB'});
 $dbh->do(qq{SELECT gpucredit.reclaim('s$_', '2 min')}) foreach 1 .. 3;
 like(join("\n", lines()), qr/^gpucredit event=reclaim_storm pool="spot" leaving=3 unsaved=\d+$/m,
-	'a storm of reclaims');
+	'more attempts than can save in time are logged as a storm of reclaims');
 
 # Victims that did not leave claimed devices are logged once, with the trace of
 # the waiting job.
@@ -182,17 +182,17 @@ my $promised = one(q{SELECT job FROM gpucredit.reserve('acme', 'lab', 'comes bef
 	'4xT4', '1 h', 'premium_training', 'full')});
 $dbh->do(q{RESET gpucredit.traceparent});
 $dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
-is(one('SELECT count(*) FROM gpucredit.claim'), 1, 'it is promised to another');
+is(one('SELECT count(*) FROM gpucredit.claim'), 1, 'the node of the job is promised to another job');
 clock('2028-03-01 01:27+00');
 $dbh->do(q{SELECT gpucredit.heartbeat('f1')});
 $dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
-is_deeply([ lines() ], [], 'which is waited for in silence');
+is_deeply([ lines() ], [], 'nothing is logged while the promised devices may still be left');
 clock('2028-03-01 01:29+00');
 $dbh->do(q{SELECT gpucredit.heartbeat('f1')});
 $dbh->do(q{SELECT count(*) FROM gpucredit.place('full')});
 is_deeply([ lines() ],
 	[ qq{gpucredit event=claim_timed_out pool="full" org="acme" account="lab" job=$promised trace=$trace} ],
-	'and then no longer');
+	'devices that were not left in time are logged as a claim that timed out');
 
 # A sweep that fails for an organisation is logged.
 one(q{SELECT hold FROM gpucredit.hold('acme', '', 'broken', 1, '1 min')});
@@ -208,7 +208,7 @@ clock('2028-03-01 02:00+00');
 $dbh->do(q{DROP TRIGGER fail ON gpucredit.hold});
 whole_log();
 like(json_field('detail'), qr/^gpucredit event=sweep_failed org="acme" id=\d+ sqlstate="P0001"$/m,
-	'a sweep that fails for one organisation');
+	'a sweep that fails for one organisation is logged');
 
 # A long wait of sealing for an open transaction is logged.
 my $open = connect_to($node, 'credit');
@@ -221,7 +221,7 @@ is_deeply([ lines() ], [], 'sealing waits in silence');
 $dbh->do(q{UPDATE gpucredit.seal_pending SET since = since - interval '11 min'});
 $dbh->do(q{SELECT gpucredit.seal_audit()});
 like(join("\n", lines()), qr/^gpucredit event=seal_stalled waited_s=\d{3,} transactions=1 first="\d+\/\d+"$/,
-	'but not for ever');
+	'sealing that waits for eleven minutes is logged');
 $open->rollback;
 $dbh->do(q{SELECT gpucredit.seal_audit()});
 
@@ -234,10 +234,10 @@ my $found = one(q{SELECT affected FROM gpucredit.check_books() WHERE task = 'ver
 cmp_ok($found, '>=', 2, 'the check of the books finds what is wrong');
 @told = lines();
 is(scalar(grep { /^gpucredit event=verify_failed invariant="/ } @told), $found + 1,
-	'and tells each');
+	'the check of the books logs each finding, and one line for all');
 like(join("\n", @told), qr/invariant="sealed_row_changed" subject="audit \d+"/,
-	'also a sealed row that was changed');
-like(join("\n", @told), qr/invariant="append_only_is_guarded"/, 'and a guard that is gone');
+	'the check of the books logs a sealed row that was changed');
+like(join("\n", @told), qr/invariant="append_only_is_guarded"/, 'the check of the books logs a guard that is gone');
 # The job of pg_cron checks range after range, and commits after each.
 my $checks = one(q{SELECT command FROM gpucredit_internal.cron_tasks() WHERE task = 'check_books'});
 my $commits = one(q{SELECT pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())});
@@ -245,16 +245,16 @@ $dbh->do($checks =~ s/PERFORM gpucredit_internal\.check_book_range/PERFORM pg_ca
 cmp_ok(one(q{SELECT pg_catalog.txid_snapshot_xmax(pg_catalog.txid_current_snapshot())}) - $commits, '>=',
 	one(q{SELECT count(*) FROM gpucredit_internal.book_ranges()}), 'each range is a transaction');
 is_deeply([ sort grep { /verify_failed/ } lines() ], [ sort grep { /verify_failed/ } @told ],
-	'the job of pg_cron tells the same');
+	'the job of pg_cron logs the same findings');
 is(one(q{SELECT sum(gpucredit_internal.check_book_range(r.after, r.upto)) FROM gpucredit.verify_ranges(3) r})
 		- (one(q{SELECT count(*) FROM gpucredit.verify_ranges(3)}) - 1)
 		* one(q{SELECT count(*) FROM gpucredit.verify() WHERE invariant = 'append_only_is_guarded'}),
-	$found, 'and ranges together find the same; a guard that is gone is told by each');
+	$found, 'ranges together find the same, but for a missing guard, which each range finds');
 $dbh->disconnect;
 
 # The worker comes, goes, and fails.
 new_database($node, 'worked');
-ok(appears(qr/event=scheduler_started database="worked"/), 'the worker starts');
+ok(appears(qr/event=scheduler_started database="worked"/), 'the start of the worker is logged');
 query(
 	$node, 'worked', q{
 	SELECT gpucredit.create_account('acme'), gpucredit.grant_tier('acme', '', 'premium_training'),
@@ -267,7 +267,7 @@ query(
 		FOR EACH ROW EXECUTE FUNCTION public.fail();
 	SET gpucredit.traceparent = '00-} . $trace . q{-00f067aa0ba902b7-01';
 	SELECT gpucredit.reserve('acme', '', 'j', '1xT4', '1 h', pool => 'bad')});
-ok(appears(qr/event=cycle_failed pool="bad" retry_ms=\d+/), 'a cycle fails');
+ok(appears(qr/event=cycle_failed pool="bad" retry_ms=\d+/), 'a cycle that fails is logged');
 query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
 ok($node->poll_query_until('worked',
 	qq{SELECT count(*) > 0 FROM gpucredit.audit WHERE decision = 'start'
@@ -284,9 +284,9 @@ query(
 	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.pool
 		FOR EACH ROW EXECUTE FUNCTION public.conflict()});
 query($node, 'worked', q{SELECT gpucredit.reserve('acme', '', 'k', '1xT4', '1 h', pool => 'late')});
-ok(appears(qr/event=cycle_failed pool="late" retry_ms=1000$/m), 'a cycle that conflicts each time fails');
-ok(appears(qr/always late/), 'and the log says with what');
-ok(appears(qr/event=cycle_failed pool="late" retry_ms=2000$/m), 'it is put off longer and longer');
+ok(appears(qr/event=cycle_failed pool="late" retry_ms=1000$/m), 'a cycle that conflicts each time is logged as failed');
+ok(appears(qr/always late/), 'the log has the message of the conflict');
+ok(appears(qr/event=cycle_failed pool="late" retry_ms=2000$/m), 'the cycle that fails again is put off for longer');
 query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.pool');
 
 # A sweep that meets a failing machine is put off as a whole, and logged.
@@ -297,17 +297,17 @@ my $short = query(
 	CREATE TRIGGER fail BEFORE UPDATE ON gpucredit.hold
 		FOR EACH ROW EXECUTE FUNCTION public.full();
 	SELECT hold FROM gpucredit.hold('acme', '', 'short', 1, '1 s')});
-ok(appears(qr/event=sweep_failed sweep="reap_holds" retry_ms=1000$/m), 'a sweep of it fails');
+ok(appears(qr/event=sweep_failed sweep="reap_holds" retry_ms=1000$/m), 'a sweep on a full disk is logged as failed');
 query($node, 'worked', 'DROP TRIGGER fail ON gpucredit.hold');
 ok($node->poll_query_until('worked',
 	qq{SELECT closed_at IS NOT NULL FROM gpucredit.hold WHERE hold = $short}),
-	'and the next one does what was left');
+	'the sweep after the failed one releases the hold');
 unlike(slurp_file("$folder/server.log"), qr/event=sweep_failed sweep="check_nodes"/,
-	'the other sweep never failed');
+	'the sweep of nodes never failed');
 
 $node->append_conf('postgresql.conf', "gpucredit.database = ''");
 $node->reload;
-ok(appears(qr/event=scheduler_stopped database="worked"/), 'the worker stops');
+ok(appears(qr/event=scheduler_stopped database="worked"/), 'the stop of the worker is logged');
 
 # If no process is left for another database's worker, a line says which
 # setting to raise.
@@ -316,15 +316,15 @@ $node->append_conf('postgresql.conf',
 	"gpucredit.database = 'worked, second'\nmax_worker_processes = 3");
 $node->restart;
 ok(appears(qr/event=scheduler_no_slot database="(?:worked|second)" increase="max_worker_processes" retry_ms=2000$/m),
-	'there is no slot for one of two workers');
+	'a worker for which there is no process is logged');
 
 # Every line is one object of the JSON log as well.
 my $text = slurp_file("$folder/server.json");
 my @objects = map { decode_json($_) } grep { /gpucredit event=/ } split /\n/, $text;
 cmp_ok(scalar(grep { $_->{message} =~ /^gpucredit event=[a-z_]+ / } @objects), '>=', 10,
-	'the same in the JSON log');
+	'the JSON log has the lines, too');
 is(scalar(grep { exists $_->{statement} && $_->{error_severity} eq 'LOG' } @objects), 0,
-	'without the statement, which may be long');
+	'lines in the JSON log are without the statement, which may be long');
 $node->stop;
 done_testing();
 

@@ -50,13 +50,13 @@ refused(1, qr/another tools\/demo --keep is at work, process $$/,
 	'--keep beside another', '--keep');
 refused(1, qr/still at work, process $$/, '--stop of one that is at work',
 	'--stop');
-is(slurp_file($file), "busy $$\n", 'whose state is as it was');
+is(slurp_file($file), "busy $$\n", 'the state of a demo at work is as it was');
 
 # A state file that names another folder removes nothing.
 unlink($file);
 append_to_file($file, "$state\n");
 refused(1, qr/names no folder of a demo/, '--stop of what is no demo', '--stop');
-ok(-d $state, 'which is still there');
+ok(-d $state, 'the folder that is no demo\'s is still there');
 
 # The cluster that --keep leaves.
 my $lib  = "$FindBin::RealBin/../../tools/lib";
@@ -77,7 +77,7 @@ new_database($node, 'demo', 'gpucredit_report');
 }
 is($?, 0, 'a replay that is kept holds its checks') or diag($out, $err);
 like($out, qr/^The replay stopped at 2026-01-0\S+ \S+: [1-9]\d* jobs run, [1-9]\d* wait\.$/m,
-	'it stops with jobs running and waiting');
+	'the replay stops with jobs running and waiting');
 
 my @orgs   = split /\n/, query($node, 'demo', q{SELECT org FROM gpucredit.account WHERE account = ''});
 my $page = slurp_checkout('docs/screens.md');
@@ -103,7 +103,7 @@ foreach my $more (
 {
 	cmp_ok(rows_of($more), '>', 0, "shows something: $more");
 }
-cmp_ok(rows_of(q{SELECT * FROM gpucredit.jobs WHERE state = 'running'}), '>', 0, 'jobs run');
+cmp_ok(rows_of(q{SELECT * FROM gpucredit.jobs WHERE state = 'running'}), '>', 0, 'jobs run in the kept demo');
 is(query($node, 'demo', q{SELECT gpucredit.now() = max(at) FROM gpucredit.audit}), 't',
 	'the clock stands where the replay stopped');
 verify_empty($node, 'demo');

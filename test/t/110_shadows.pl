@@ -42,7 +42,7 @@ $node->safe_psql('postgres', Calls::logins() . 'CREATE ROLE h_squatter LOGIN IN 
 	  foreach split /\n/, query($node, 'calm', Calls::interface());
 	is_deeply([ grep { !$told{$_} } sort keys %there ],
 		[], 'every argument of every public function is called');
-	is_deeply([ grep { !$there{$_} } sort keys %told ], [], 'and no other');
+	is_deeply([ grep { !$there{$_} } sort keys %told ], [], 'no call has an argument that no public function has');
 }
 
 # Two undisturbed runs show what differs by itself.
@@ -56,7 +56,7 @@ is_deeply(
 	[   grep { $again->{kept}{$_} ne $peace->{kept}{$_} }
 		  sort keys %{ $peace->{kept} } ],
 	[ sort keys %random ],
-	'and leave the same, but for numbers drawn at random');
+	'in peace calls leave the same each time, but for numbers drawn at random');
 delete @{ $peace->{kept} }{ keys %random };
 verify_empty($node, 'peace', 'in peace');
 
@@ -218,9 +218,9 @@ sub same_as_in_peace
 	  if $as{quiet};
 	is_deeply([ grep { /^(verify|check_books)\b/ } @{ $war->{said} } ],
 		[ grep { /^(verify|check_books)\b/ } @{ $peace->{said} } ],
-		"$name: and the books are found in order");
+		"$name: the books are found in order");
 	delete @{ $war->{kept} }{ keys %random };
-	is_deeply($war->{kept}, $peace->{kept}, "$name: and leaves the same");
+	is_deeply($war->{kept}, $peace->{kept}, "$name: all calls leave the same as in peace");
 	verify_empty($node, $name, "$name: verify() is empty");
 	return;
 }
@@ -281,7 +281,7 @@ sub casts_are_the_callers_own
 			connstr => $node->connstr('trapped') . ' user=h_app'),
 		'0.000000', 'a type of their own is cast to what a function wants');
 	is(query($node, 'trapped', 'SELECT DISTINCT who FROM evil.seen'),
-		'h_app', 'by who calls, never by the owner');
+		'h_app', 'the cast of the caller\'s type runs as the caller, never as the owner');
 	# a policy is checked before a tenant's operator sees rows
 	$node->safe_psql('trapped', q{SELECT gpucredit.bind_tenant('h_tenant', 'acme');
 		CREATE FUNCTION evil.peek(text) RETURNS boolean LANGUAGE plpgsql COST 0.0000001 AS
@@ -306,7 +306,7 @@ sub extension_is_what_it_is
 	is($status, 0, 'installed whatever is set') or diag($err);
 	my %calm = map { $_ => 1 } catalog_of($node, 'calm');
 	is_deeply([ grep { !$calm{$_} } catalog_of($node, 'otherwise') ],
-		[], 'and what is made is the same');
+		[], 'what is installed is the same whatever is set');
 	return;
 }
 
@@ -329,13 +329,13 @@ sub extension_takes_nothing_over
 	query_fails($node, 'squat', 'CREATE EXTENSION gpucredit', '42P06',
 		'a schema of that name is refused');
 	query_fails($node, 'squat', 'CREATE EXTENSION gpucredit SCHEMA gpucredit', '0A000',
-		'also when it is named');
-	query_fails($node, 'squat', 'CREATE EXTENSION gpucredit CASCADE', '42P06', 'also with CASCADE');
+		'a schema of that name is refused when it is named');
+	query_fails($node, 'squat', 'CREATE EXTENSION gpucredit CASCADE', '42P06', 'a schema of that name is refused with CASCADE');
 	is(query($node, 'squat', q{
 			SELECT (SELECT count(*) FROM pg_extension WHERE extname = 'gpucredit'),
 				count(*), string_agg(DISTINCT relowner::regrole::text, ' ')
 			FROM pg_class WHERE relnamespace = 'gpucredit'::regnamespace}),
-		'0|1|h_squatter', 'and what is there stays whose it is');
+		'0|1|h_squatter', 'what is in a schema of that name stays its owner\'s');
 
 	# from a session and a database full of traps
 	$node->safe_psql('trapped', 'DROP EXTENSION gpucredit CASCADE');
@@ -361,14 +361,14 @@ sub extension_takes_nothing_over
 					UNION ALL SELECT oid FROM pg_proc WHERE pronamespace = 'evil'::regnamespace
 					UNION ALL SELECT oid FROM pg_operator WHERE oprnamespace = 'evil'::regnamespace)
 				AND d.objid IN (SELECT objid FROM pg_depend WHERE deptype = 'e')}),
-		'0', 'and depends on none');
+		'0', 'the extension depends on no object of others');
 	# a schema's owner may drop its contents, so the extension is in no user's
 	# schema
 	query_fails($node, 'trapped', 'DROP EXTENSION gpucredit; CREATE EXTENSION gpucredit SCHEMA evil',
-		'0A000', 'it lets itself be put into no other schema');
+		'0A000', 'the extension lets itself be put into no other schema');
 	$node->safe_psql('trapped', 'CREATE EXTENSION IF NOT EXISTS gpucredit; SET ROLE h_squatter; DROP SCHEMA evil CASCADE');
 	is(query($node, 'trapped', q{SELECT extnamespace::regnamespace FROM pg_extension WHERE extname = 'gpucredit'}),
-		'pg_catalog', 'so the path it was created on drops nothing');
+		'pg_catalog', 'dropping the schema that was first in the path drops nothing of the extension');
 	verify_empty($node, 'trapped', 'created among traps');
 	# nobody but its owner changes it
 	$node->safe_psql('trapped', 'CREATE TABLE public.mine ()');
@@ -383,6 +383,6 @@ sub extension_takes_nothing_over
 		query_fails($node, 'trapped', "SET SESSION AUTHORIZATION h_admin; $change", '42501', "h_admin: $change");
 	}
 	query_fails($node, 'trapped', 'ALTER EXTENSION gpucredit SET SCHEMA public',
-		'0A000', 'and its schema not even a superuser');
+		'0A000', 'not even a superuser changes the extension\'s schema');
 	return;
 }

@@ -35,7 +35,7 @@ is_deeply([ sort keys %expected ], [ sort keys %value ], 'every setting is in se
 my $page = reference_page();
 is_deeply(
 	[ sort { $a cmp $b } $page =~ /^\| `(gpucredit\.\w+)` \|/mg ],
-	[ sort keys %value ], 'and in the reference');
+	[ sort keys %value ], 'every setting is in the reference');
 my %default = $page =~ /^\| `(gpucredit\.\w+)` \| ([^|]+?) \|/mg;
 s/^\(empty\)$// foreach values %default;
 is(query($node, 'credit', 'SELECT s.name, s.boot_val, s.unit FROM pg_settings s JOIN (VALUES '
@@ -45,12 +45,12 @@ is(query($node, 'credit', 'SELECT s.name, s.boot_val, s.unit FROM pg_settings s 
 		THEN (s.boot_val || s.unit)::interval <> d.value::interval
 		WHEN s.unit IN ('kB', 'MB')
 		THEN pg_size_bytes(s.boot_val || s.unit) <> pg_size_bytes(d.value)
-		ELSE coalesce(s.boot_val, '') <> d.value END ORDER BY 1}), '', 'with its default');
+		ELSE coalesce(s.boot_val, '') <> d.value END ORDER BY 1}), '', 'every setting has in settings.txt its default');
 is_deeply(
 	[ sort @roles ],
 	[ sort 'superuser', split /\n/, query($node, 'credit', q{
 		SELECT substr(rolname, 11) FROM pg_roles WHERE rolname LIKE 'gpucredit\_%'}) ],
-	'and every role');
+	'every role is in settings.txt');
 
 foreach my $i (0 .. $#roles)
 {
@@ -178,7 +178,7 @@ is( query($node, 'credit', q{
 		FROM pg_proc p
 		WHERE p.pronamespace IN ('gpucredit'::regnamespace, 'gpucredit_internal'::regnamespace)
 			AND p.prosrc ~ '\mEXECUTE\s+(format|[a-z_]+\s*(\|\||;|INTO|USING))'}),
-	'', 'and there of constant text');
+	'', 'dynamic SQL in functions is of constant text');
 verify_empty($node, 'credit');
 done_testing();
 

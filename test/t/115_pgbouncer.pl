@@ -74,11 +74,11 @@ foreach my $turn (1 .. 3)
 
 # Without SET LOCAL ROLE a client is the gateway, which may do nothing.
 is(plain($red, q{SELECT * FROM gpucredit.balance('red')}), '42501', 'the gateway itself sees nothing');
-is(plain($red, 'SELECT count(*) FROM gpucredit.job'), '42501', 'and reads nothing');
+is(plain($red, 'SELECT count(*) FROM gpucredit.job'), '42501', 'the gateway itself reads nothing');
 
 # After errors, rollbacks and clients that vanish.
-is(as($red, 'red', 'SELECT 1 / 0'), '22012', 'an error');
-is(plain($blue, 'SELECT current_user'), 'gateway', 'and nobody else is red after it');
+is(as($red, 'red', 'SELECT 1 / 0'), '22012', 'a statement of red fails');
+is(plain($blue, 'SELECT current_user'), 'gateway', 'nobody else is red after red\'s error');
 {
 	my $gone = client('one');
 
@@ -87,8 +87,8 @@ is(plain($blue, 'SELECT current_user'), 'gateway', 'and nobody else is red after
 	$gone->do(q{SELECT * FROM gpucredit.hold('red', '', 'gone', 1, '1 h')});
 	$gone->disconnect;
 }
-is(plain($blue, 'SELECT current_user'), 'gateway', 'nor after a client vanished in a transaction');
-is(as($red, 'red', q{SELECT held FROM gpucredit.balance('red')}), '3.000000', 'which left nothing');
+is(plain($blue, 'SELECT current_user'), 'gateway', 'nobody else is red after a client of red vanished in a transaction');
+is(as($red, 'red', q{SELECT held FROM gpucredit.balance('red')}), '3.000000', 'the client that vanished left no hold');
 
 # Prepared statements and cursors use the rights of the role that runs them.
 $red->begin_work;
@@ -102,9 +102,9 @@ plain($blue, 'DEALLOCATE mine');
 $red->begin_work;
 $red->do('SET LOCAL ROLE red');
 $red->do('DECLARE c CURSOR FOR SELECT DISTINCT org FROM gpucredit.job');
-is(($red->selectrow_array('FETCH 1 FROM c'))[0], 'red', 'a cursor of red');
+is(($red->selectrow_array('FETCH 1 FROM c'))[0], 'red', 'a cursor of red has the rows of red');
 $red->commit;
-is(as($blue, 'blue', 'FETCH 1 FROM c'), '34000', 'is gone with its transaction');
+is(as($blue, 'blue', 'FETCH 1 FROM c'), '34000', 'a cursor of red is gone with its transaction');
 {
 	# what a driver prepares by itself is not there in the next transaction
 	my $driver = client('one', 1);
@@ -128,7 +128,7 @@ plain($red, 'CLOSE held');
 plain($red, 'SET ROLE red');
 is(plain($blue, 'SELECT current_user'), 'red',
 	'LEAK: SET ROLE outside a transaction is the next client\'s role too');
-is(plain($blue, q{SELECT available FROM gpucredit.balance('red')}), '997.000000', 'with all it may do');
+is(plain($blue, q{SELECT available FROM gpucredit.balance('red')}), '997.000000', 'LEAK: the next client may do all that the role of SET ROLE may do');
 plain($red, 'RESET ROLE');
 plain($red, q{CREATE TEMP TABLE left_behind AS SELECT 'red'::text AS org});
 is(plain($blue, 'SELECT org FROM left_behind'), 'red', 'LEAK: temporary tables');
@@ -146,10 +146,10 @@ plain($red, 'DROP TABLE left_behind');
 	$one->do('PREPARE mine AS SELECT 1');
 	$one->do('CREATE TEMP TABLE left_behind ()');
 	$one->commit;
-	is(plain($two, 'FETCH ALL FROM held'), '34000', 'no cursor');
-	is(plain($two, 'EXECUTE mine'), '26000', 'no prepared statement');
-	is(plain($two, 'SELECT * FROM left_behind'), '42P01', 'no temporary table');
-	is(as($two, 'blue', q{SELECT available FROM gpucredit.balance('blue')}), '1997.000000', 'and all goes on');
+	is(plain($two, 'FETCH ALL FROM held'), '34000', 'server_reset_query_always: no cursor is left');
+	is(plain($two, 'EXECUTE mine'), '26000', 'server_reset_query_always: no prepared statement is left');
+	is(plain($two, 'SELECT * FROM left_behind'), '42P01', 'server_reset_query_always: no temporary table is left');
+	is(as($two, 'blue', q{SELECT available FROM gpucredit.balance('blue')}), '1997.000000', 'server_reset_query_always: calls go on');
 	$_->disconnect foreach $one, $two;
 }
 
