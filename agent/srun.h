@@ -39,5 +39,6 @@ extern char *SrunFile(const Srun *srun, const StepLayout *layout,
 extern bool SrunFileOfTask(const char *pattern);
 extern int	SrunHostnames(const char *list);
 extern int	SrunRequeue(const char *name);
+extern int	SbcastMain(int argc, char **argv);
 
 #endif							/* GPUCREDIT_AGENT_SRUN_H */

@@ -51,7 +51,7 @@ StepFail(const char *format,...)
 	va_list		args;
 
 	va_start(args, format);
-	fputs("srun: error: ", stderr);
+	fprintf(stderr, "%s: error: ", program_invocation_short_name);
 	vfprintf(stderr, format, args);
 	fputc('\n', stderr);
 	va_end(args);

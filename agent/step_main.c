@@ -6,6 +6,7 @@
  *     srun ...                     (srun.c)
  *     scontrol show hostnames      (hostnames.c)
  *     scontrol requeue JOB         (requeue.c)
+ *     sbcast SOURCE DESTINATION    (sbcast.c)
  *     gpucredit-step serve ADDRESS (step_server.c)
  *
  * The name by which the program is called selects the command. The program
@@ -29,6 +30,8 @@ main(int argc, char **argv)
 
 	if (strcmp(name, "srun") == 0)
 		return SrunMain(argc, argv);
+	if (strcmp(name, "sbcast") == 0)
+		return SbcastMain(argc, argv);
 	if (strcmp(name, "scontrol") == 0)
 		return scontrol(argc, argv);
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
@@ -38,8 +41,8 @@ main(int argc, char **argv)
 		puts("gpucredit-step " AGENT_VERSION);
 		return 0;
 	}
-	Die("usage: gpucredit-step serve ADDRESS, or --version; it is srun and"
-		" scontrol by those names");
+	Die("usage: gpucredit-step serve ADDRESS, or --version; it is srun,"
+		" sbcast and scontrol by those names");
 }
 
 /*

@@ -84,6 +84,28 @@ kill('KILL', keeper_pid($nodes[1], $job, 1));
 wait_for_state($cluster, $job, 'completed', 60);
 is(slurp_file("$out/ran1"), "x\nx\n", 'the platform\'s failure is made good without being asked');
 
+# sbcast: a file on every node, whole or not at all
+$job = submit($cluster, '4xT4', q{
+mkdir $OUT/n1 $OUT/n2
+head -c 3000000 /dev/urandom > $OUT/data; chmod 750 $OUT/data; touch -d @1000000000 $OUT/data
+sbcast -p $OUT/data $OUT/copy -f; echo $? >> $OUT/codes
+cmp $OUT/data $OUT/copy && stat -c '%a %Y' $OUT/copy > $OUT/kept
+echo old > $OUT/there; sbcast $OUT/data $OUT/there 2>> $OUT/said; echo $? >> $OUT/codes
+sbcast -f $OUT/data $OUT/n1/; echo $? >> $OUT/codes
+sbcast $OUT/none $OUT/x 2>> $OUT/said; echo $? >> $OUT/codes
+sbcast -j 999999 $OUT/data $OUT/x 2>> $OUT/said; echo $? >> $OUT/codes
+sbcast -f $OUT/data /nowhere/x 2>> $OUT/said; echo $? >> $OUT/codes
+cat $OUT/there > $OUT/still; cmp $OUT/data $OUT/n1/data && touch $OUT/in_folder; ls $OUT | grep '[.]' > $OUT/left
+true}, %once);
+$out = $cluster->{submitted}{$job};
+wait_for_state($cluster, $job, 'completed', 60);
+is(slurp_file("$out/kept"), "750 1000000000\n", 'sbcast copies a file to all nodes, with -p its mode and time');
+is(slurp_file("$out/still"), "old\n", 'it replaces nothing without -f');
+ok(-e "$out/in_folder", 'into a folder under its name');
+is(join(' ', split /\n/, slurp_file("$out/codes")), '0 1 0 1 1 1', 'a file that exists, or is missing, another job and a folder that is missing are errors');
+like(slurp_file("$out/said"), qr/sbcast: error: n[12]: \S+there exists; -f replaces it.*could not read \S+none: .*--jobid=999999 is another job/s, '... with the reason');
+is(slurp_file("$out/left"), '', 'nothing is left of a copy that failed');
+
 # A job has itself run again: from a task on either node, whose program has
 # closed the job's descriptor, and from a script that ends at once.
 my $closes = q{perl -MPOSIX -e 'POSIX::close($_) for 3 .. 20; exec "scontrol", "requeue", $ENV{SLURM_JOB_ID}'};
