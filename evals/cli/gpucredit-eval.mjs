@@ -16,7 +16,8 @@ import { mask, oneLine, secretsIn } from "./lib/log.mjs";
 import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
 import { fromPromptfoo } from "./lib/promptfoo.mjs";
 import { gateTable, lmEvalResults, promptfooResults } from "./lib/results.mjs";
-import { isGate, Worker } from "./lib/worker.mjs";
+import { RunLines } from "./lib/run_lines.mjs";
+import { Worker } from "./lib/worker.mjs";
 
 const HELP = `gpucredit-eval COMMAND [OPTION...]
 
@@ -77,6 +78,7 @@ const VERDICTS = { pass: 0, warn: 0, block: 1, inconclusive: 2 };
 const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
 const LONGEST_STOP = 30_000;
 const MOST_SECONDS = 1_000_000;
+const PATIENCE = 5_000;			// how long a run without work keeps others waiting
 const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals, inspect: fromInspect };
 
 class Usage extends Error {}
@@ -137,21 +139,17 @@ const commands = {
 	async work(database, options) {
 		if (options.run === undefined)
 			return workOnAll(database, options, async () => (await database.rows("open_runs", options.org))
-				.map(({ run, purpose }) => ({ run, purpose, text: `run ${run}` })));
-		const given = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
-		const worker = new Worker(database, options.org, options.run,
-			{ ...given("concurrency"), ...given("ttl"), ...given("timeout") });
-		const ended = onStop(() => worker.stop());
-		const state = await worker.work().finally(ended);
+				.map(({ run, first }) => ({ run, first, text: `run ${run}` })));
+		const state = await workOn(database, options, options.run);
 		if (state !== "finished")
-			process.stderr.write(`gpucredit-eval: run ${options.run} is ${state}${
-				state === "paused" ? ": its cap is used up, see raise_cap()" : ""}\n`);
+			printState(options.run, state);
 		return state === "finished" ? 0 : UNDECIDED;
 	},
 
 	async watch(database, options) {
 		return workOnAll(database, options, async () => (await database.rows("start_watched", options.org))
-			.map(({ name, ref, run, reason, purpose }) => ({ run, purpose, text: `${name}@${ref}: ${run ? `run ${run}` : reason}` })));
+			.map(({ name, ref, run, reason, first }) => ({ run, first,
+				text: `${name}@${ref}: ${run ? `run ${run}` : reason}` })));
 	},
 
 	async ci(database, options) {
@@ -232,43 +230,57 @@ const commands = {
 	},
 };
 
-// Works on the runs that a function finds, as it is asked again and again: on one
-// gate and on one other run at a time, so that a gate waits for no nightly run.  A
-// run that is found again is not begun again while it is under way.  A run that
-// fails with an error is tried again when it is found again, and others go on: one
-// tenant's run ends no other tenant's.
+// Works on a run; returns its state.
+async function workOn(database, options, run, more = {}) {
+	const given = (name) => options[name] === undefined ? {} : { [name]: Number(options[name]) };
+	const worker = new Worker(database, options.org, run,
+		{ ...given("concurrency"), ...given("ttl"), ...given("timeout"), ...more });
+	const ended = onStop(() => worker.stop());
+
+	return worker.work().finally(ended);
+}
+
+function printState(run, state) {
+	process.stderr.write(`gpucredit-eval: run ${run} is ${state}${
+		state === "paused" ? ": its cap is used up, see raise_cap()" : ""}\n`);
+}
+
+// Works on the runs that a function finds, as it is asked again and again, in the
+// order in which it finds them.  A run that is found again is not begun again while
+// it is under way.  A run that fails with an error is tried again when it is found
+// again, and others go on: one tenant's run ends no other tenant's.
 async function workOnAll(database, options, find) {
 	const every = number(options, "every", 10);
 	const stopping = new AbortController();
-	const lines = { gates: Promise.resolve(), others: Promise.resolve() };
-	const underWay = new Set();
 	let code = 0;
 	const work = async (run) => {
-		if (!stopping.signal.aborted)
-			await commands.work(database, { ...options, run });
+		const state = await workOn(database, options, run, every ? { patience: PATIENCE } : {});
+		if (state !== "finished" && state !== "running")
+			printState(run, state);
+		return state === "running";
 	};
-	const failed = (error) => {
+	const lines = new RunLines(work, (error) => {
 		printError(error);
 		code = FAILED;
-	};
+	});
 
-	onStop(() => stopping.abort());
+	onStop(() => {
+		stopping.abort();
+		lines.stop();
+	});
 	do {
 		await database.rows("upkeep", options.org);
-		for (const { run, purpose, text } of await find()) {
-			const line = isGate(purpose) ? "gates" : "others";
-			if (underWay.has(run))
-				continue;
-			print(text);
-			if (!run)
-				continue;
-			underWay.add(run);
-			lines[line] = lines[line].then(() => work(run)).catch(failed).finally(() => underWay.delete(run));
+		for (const { run, first, text } of await find()) {
+			if (!run || !lines.has(run))
+				print(text);
+			if (run)
+				lines.add(run, first ? "gates" : "others");
 		}
+		lines.begin();
 		if (every)
 			await sleep(every * 1000, null, { signal: stopping.signal }).catch(() => {});
 	} while (every && !stopping.signal.aborted);
-	await Promise.all(Object.values(lines));
+	await lines.end();
 	return every ? 0 : code;
 }
 

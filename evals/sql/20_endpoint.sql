@@ -38,6 +38,25 @@ CREATE TABLE gpucredit_eval.endpoint (
 COMMENT ON TABLE gpucredit_eval.endpoint IS
 'OpenAI-compatible endpoints. serves_registry: it serves versions of the registry, from there alone; secret: a name, never the secret';
 
+/*
+ * The gate that has an account's place in the line of gates at an endpoint.
+ * Whoever starts runs would call each of them a gate if all of them came before
+ * others' runs, so only one gate at a time of an account and those below it
+ * does. It keeps the place as long as it makes calls. The row is written while
+ * the endpoint's row is locked.
+ */
+CREATE TABLE gpucredit_eval.gate_place (
+	org text COLLATE "C" NOT NULL,
+	endpoint text COLLATE "C" NOT NULL,
+	account text COLLATE "C" NOT NULL,	/* the highest below the organisation */
+	run bigint NOT NULL,
+	asked_at timestamptz NOT NULL,		/* the last call of pace() for it */
+	CONSTRAINT gate_place_pkey PRIMARY KEY (org, endpoint, account),
+	FOREIGN KEY (org, endpoint) REFERENCES gpucredit_eval.endpoint
+);
+COMMENT ON TABLE gpucredit_eval.gate_place IS
+'Which gate of an account comes before other runs at an endpoint';
+
 CREATE FUNCTION gpucredit_eval.set_endpoint(org text, name text, url text,
 	price_in numeric, price_out numeric, max_rps numeric, secret text DEFAULT NULL,
 	model text DEFAULT NULL, serves_registry boolean DEFAULT false,
@@ -144,11 +163,44 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.server_of(text) IS
 'Internal: an address, without differences that mean nothing.';
 
+/* Returns the account below the organisation to which an account belongs. */
+CREATE FUNCTION gpucredit_eval.top_account(account text) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT split_part(account, '/', 1);
+END;
+COMMENT ON FUNCTION gpucredit_eval.top_account(text) IS
+'Internal: the highest account below the organisation that an account belongs to; empty for the organisation''s own.';
+
+/*
+ * Gives a gate its account's place in the line of gates at an endpoint, which is
+ * locked. Returns false if another gate has it, which has made a call since.
+ */
+CREATE FUNCTION gpucredit_eval.take_gate_place(org text, endpoint text, account text,
+	run bigint, instant timestamptz, since timestamptz) RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	INSERT INTO gpucredit_eval.gate_place AS p
+	VALUES (take_gate_place.org, take_gate_place.endpoint, gpucredit_eval.top_account(take_gate_place.account),
+		take_gate_place.run, take_gate_place.instant)
+	ON CONFLICT ON CONSTRAINT gate_place_pkey DO UPDATE
+	SET run = excluded.run, asked_at = excluded.asked_at
+	WHERE p.run = excluded.run OR p.asked_at < take_gate_place.since;
+	RETURN FOUND;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.take_gate_place(text, text, text, bigint, timestamptz, timestamptz) IS
+'Internal: whether a gate comes before other runs at an endpoint now, as no other one of its account does.';
+
 /*
  * Limits the rate of requests. Each request takes 1/max_rps seconds of the
  * endpoint's time. An idle endpoint does not accumulate time.
  *
- * Gates and other runs have separate lines of turns. While both make calls,
+ * Gates and other runs have separate lines of turns. Of an account and those
+ * below it, one gate at a time is in the line of gates, and its other gates are
+ * in the line of other runs. While both lines make calls,
  * gates have gate_share of max_rps and the others the remaining part; if only
  * one does, it has all of max_rps. Turns are assigned for only a second ahead,
  * or for two requests of a slow endpoint. So a new gate gets its share within
@@ -164,6 +216,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	e gpucredit_eval.endpoint;
+	gate_account text;
 	gates boolean;
 	alone boolean;
 	rate numeric;
@@ -182,12 +235,14 @@ BEGIN
 		pace.granted := pace.n;
 		RETURN;
 	END IF;
-	gates := EXISTS (SELECT FROM gpucredit_eval.run r WHERE r.org = e.org AND r.run = pace.run
-		AND gpucredit_eval.is_gate(r.purpose));
+	SELECT r.account INTO gate_account FROM gpucredit_eval.run r
+	WHERE r.org = e.org AND r.run = pace.run AND gpucredit_eval.is_gate(r.purpose);
 	SELECT * INTO STRICT e FROM gpucredit_eval.endpoint o
 	WHERE o.org = e.org AND o.endpoint = e.endpoint FOR NO KEY UPDATE;
 	instant := gpucredit.now();
 	ahead := greatest(interval '1 s', make_interval(secs => 2.0 / e.max_rps));
+	gates := gate_account IS NOT NULL AND gpucredit_eval.take_gate_place(e.org, e.endpoint,
+		gate_account, pace.run, instant, instant - 2 * ahead);
 	alone := CASE WHEN gates THEN e.other_asked_at ELSE e.gate_asked_at END < instant - 2 * ahead;
 	rate := e.max_rps * CASE WHEN alone THEN 1 WHEN gates THEN e.gate_share ELSE 1 - e.gate_share END;
 	first_turn := CASE WHEN alone THEN greatest(instant, e.gate_turn_at, e.other_turn_at)
@@ -206,6 +261,6 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.pace(text, text, integer, bigint) IS
-'Endpoints: assigns turns to up to n requests, so that all workers together keep max_rps. Gates come first: while other runs ask the endpoint, too, gates have the part gate_share of max_rps; who asks alone has all of it.
+'Endpoints: assigns turns to up to n requests, so that all workers together keep max_rps. Gates come first: while other runs ask the endpoint, too, gates have the part gate_share of max_rps; who asks alone has all of it. Of an account and those below it, one gate at a time comes first, for as long as it asks; its other gates count as other runs.
 run: for which run the requests are; NULL: for none, which counts as no gate.
 Result: how long to wait before the first request, and how long from each to the next; how many requests have a turn, as turns are assigned for a second ahead: for the others call again after half of that time. Errors: UC601 no such endpoint; 22023.';

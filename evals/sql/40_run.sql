@@ -67,10 +67,15 @@ CREATE TABLE gpucredit_eval.run (
 									 * cases once, at their maximum */
 	padding numeric NOT NULL DEFAULT 0,		/* the part of "spent" that exceeds
 											 * the cost of the leases */
-	problem text CHECK (problem IN ('over_bound')),		/* what stopped it */
+	problem text CHECK (problem IN ('over_bound', 'not_served', 'other_model', 'entered')),
+									/* what stopped it */
 	decided_early boolean NOT NULL DEFAULT false,	/* a preview whose verdict was
 													 * certain before all cases
 													 * were asked */
+	model_digest bytea,				/* what the agent of the GPU job has to
+									 * report of the folder from which the
+									 * config's script serves the model; NULL
+									 * if no such job serves it */
 	CONSTRAINT run_pkey PRIMARY KEY (org, run),
 	CONSTRAINT run_money CHECK (set_aside >= 0 AND spent >= 0 AND captured >= 0
 		AND captured <= cap),
@@ -82,6 +87,7 @@ CREATE TABLE gpucredit_eval.run (
 CREATE INDEX run_started ON gpucredit_eval.run (org, purpose, started_at);
 CREATE INDEX run_version ON gpucredit_eval.run (org, registry_version)
 WHERE purpose IN ('production_gate', 'preview');
+CREATE INDEX run_job ON gpucredit_eval.run (org, gpu_job) WHERE gpu_job IS NOT NULL;
 CREATE INDEX run_open ON gpucredit_eval.run (org, run) WHERE state = 'running';
 COMMENT ON TABLE gpucredit_eval.run IS
 'Runs of a config against a model, what they may cost and what they have cost';
@@ -132,6 +138,9 @@ CREATE TABLE gpucredit_eval.lease (
 												 * it does not count as an
 												 * attempt */
 	harness text COLLATE "C",		/* digest of the worker's program */
+	job_attempt integer,			/* attempt of the GPU job that served the
+									 * model when the case was leased; NULL if
+									 * the run has no model_digest */
 	CONSTRAINT lease_pkey PRIMARY KEY (org, run, "case", attempt)
 );
 CREATE INDEX lease_due ON gpucredit_eval.lease (org, run, expires_at)
@@ -696,6 +705,7 @@ DECLARE
 	ncases integer;
 	ntexts integer;
 	chosen record;
+	served bytea;
 	number bigint;
 BEGIN
 	PERFORM gpucredit_eval.check_account(start_run_for.org, start_run_for.account);
@@ -779,7 +789,7 @@ BEGIN
 
 	/* Reserve the GPUs, and the remaining credit for calls. */
 	gpu := gpucredit_eval.reserve_gpu(start_run_for.org, start_run_for.account, start_run_for.key,
-		start_run_for.purpose, serving -> 'gpu');
+		start_run_for.purpose, serving -> 'gpu', s);
 	IF gpu.reason IS NULL AND gpu.held >= start_run_for.cap THEN
 		PERFORM gpucredit.cancel(start_run_for.org, gpu.job,
 			gpucredit_eval.ledger_key('cancel', start_run_for.key), 'over the cap');
@@ -806,6 +816,11 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, h.reason);
 	END IF;
 
+	IF gpu.job IS NOT NULL AND s.registry_version IS NOT NULL
+		AND start_run_for.purpose IN ('production_gate', 'preview')
+	THEN
+		served := gpucredit_registry.folder_digest(start_run_for.org, s.registry_version);
+	END IF;
 	IF start_run_for.purpose = 'preview' THEN
 		SELECT o.sample, o.cases INTO chosen FROM gpucredit_eval.choose_sample(c) o;
 	ELSE
@@ -813,11 +828,12 @@ BEGIN
 	END IF;
 	INSERT INTO gpucredit_eval.run AS r (org, account, config, config_version, purpose, model,
 		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, sample,
-		set_cases, cap, hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max)
+		set_cases, cap, hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max,
+		model_digest)
 	VALUES (start_run_for.org, start_run_for.account, c.config, c.version, start_run_for.purpose, s.name,
 		model_terms, judge_terms, s.registry_model, s.registry_version, s.oid,
 		compared, chosen.cases, chosen.sample, ncases, start_run_for.cap - gpu.held, h.hold, h.expires_at,
-		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole)
+		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole, served)
 	RETURNING r.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
 	SELECT start_run_for.org, number, e.n, e.d ->> 'set', (e.d ->> 'version')::integer
@@ -848,22 +864,24 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.start_run(text, text, text, text, text, text, numeric, bigint, jsonb) IS
 'Runs: starts one, and holds what it may cost at most. Workers lease its cases.
-config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, preview, nightly, calibration; a preview asks a sample of the cases that digests choose, takes over what is measured already, stops when its verdict is certain, and is never a baseline or a reason to promote. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate or preview "serving" of its config says endpoint and GPU job. The cap of a run over held-out sets suffices for all of its cases.
+config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, preview, nightly, calibration; a preview asks a sample of the cases that digests choose, takes over what is measured already, stops when its verdict is certain, and is never a baseline or a reason to promote. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate or preview "serving" of its config says endpoint and GPU job. The environment of a job that serves a version of the registry has EVAL_MODEL, "NAME@OID". The cap of a run over held-out sets suffices for all of its cases.
 Result: status granted, or denied with a reason of gpucredit.hold or reserve, no_price, not_calibrated, quota_exceeded (held-out runs of the month), cap_exceeded (the GPU job alone is dearer).
 Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine; UC604 held out; 22023.';
 
 /*
  * Reserves the job that serves the model: in pool "eval-gate", which is
- * reserved for blocking gates, or in "eval-nightly".
+ * reserved for blocking gates, or in "eval-nightly". One script of a config
+ * serves all versions, so the job's environment has the name of the version.
  */
 CREATE FUNCTION gpucredit_eval.reserve_gpu(org text, account text, key text, purpose text,
-	gpu jsonb, OUT job bigint, OUT held numeric, OUT reason text)
+	gpu jsonb, s gpucredit_eval.subject, OUT job bigint, OUT held numeric, OUT reason text)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET gpucredit.key_space = 'gpucredit_eval'
 AS $$
 DECLARE
 	r record;
+	spec jsonb;
 BEGIN
 	reserve_gpu.held := 0;
 	IF NOT gpucredit_eval.is_present(reserve_gpu.gpu) THEN
@@ -871,16 +889,23 @@ BEGIN
 	END IF;
 	PERFORM gpucredit_eval.check_words('"gpu" of options', reserve_gpu.gpu,
 		'{request,wall_limit,spec}');
+	spec := coalesce(nullif(reserve_gpu.gpu -> 'spec', 'null'), '{}');
+	IF (reserve_gpu.s).registry_version IS NOT NULL AND jsonb_typeof(spec) = 'object'
+		AND coalesce(jsonb_typeof(spec -> 'env'), 'object') = 'object'
+	THEN
+		spec := spec || jsonb_build_object('env', coalesce(spec -> 'env', '{}')
+			|| jsonb_build_object('EVAL_MODEL', (reserve_gpu.s).name));
+	END IF;
 	SELECT * INTO r FROM gpucredit.reserve(reserve_gpu.org, reserve_gpu.account,
 		gpucredit_eval.ledger_key('gpu', reserve_gpu.key), reserve_gpu.gpu ->> 'request',
 		(reserve_gpu.gpu ->> 'wall_limit')::interval, tier => 'batch_inference',
 		pool => CASE WHEN gpucredit_eval.is_gate(reserve_gpu.purpose)
 			THEN 'eval-gate' ELSE 'eval-nightly' END,
-		spec => coalesce(nullif(reserve_gpu.gpu -> 'spec', 'null'), '{}'));
+		spec => spec);
 	reserve_gpu.job := r.job;
 	reserve_gpu.held := r.held;
 	reserve_gpu.reason := r.reason;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.reserve_gpu(text, text, text, text, jsonb) IS
+COMMENT ON FUNCTION gpucredit_eval.reserve_gpu(text, text, text, text, jsonb, gpucredit_eval.subject) IS
 'Internal: reserves the GPU job of a run; reason: why it is denied.';

@@ -27,7 +27,123 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.capture_spent(gpucredit_eval.run, boolean) IS
 'Internal: captures what a run has spent; final: and frees the rest of its hold. Result: what is captured in all.';
 
-/* Ends a run and settles its cost. */
+/*
+ * Returns which attempt of the GPU job serves the run's model now, and what is
+ * wrong with the job. Its script names a folder as its checkpoint, and the
+ * agent reports the digest of that folder, which neither the script nor whoever
+ * started the run can choose. No attempt serves while the job waits, is told to
+ * stop, or has reported nothing yet.
+ */
+CREATE FUNCTION gpucredit_eval.serving_attempt(r gpucredit_eval.run, OUT attempt integer,
+	OUT problem text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	j record;
+	n integer;
+	others integer;
+BEGIN
+	SELECT o.state, o.attempt, o.ended_at INTO j FROM gpucredit.jobs o
+	WHERE o.org = (r).org AND o.job = (r).gpu_job;
+	IF j.attempt IS NULL OR j.ended_at IS NOT NULL THEN
+		serving_attempt.problem := 'not_served';
+		RETURN;
+	END IF;
+	SELECT count(*), count(*) FILTER (WHERE c.sha256 <> (r).model_digest) INTO n, others
+	FROM gpucredit.checkpoints((r).org, (r).gpu_job) c WHERE c.attempt = j.attempt;
+	IF others > 0 THEN
+		serving_attempt.problem := 'other_model';
+	ELSIF j.state = 'running' AND n > 0 THEN
+		serving_attempt.attempt := j.attempt;
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.serving_attempt(gpucredit_eval.run) IS
+'Internal: the attempt of a run''s GPU job whose agent has reported the digest of the version that the run measures; NULL: none yet. problem: the job is over (not_served), or its agent has reported another digest (other_model).';
+
+/*
+ * Whether somebody could reach into the GPU job: he opened a terminal or
+ * forwarded a port of it, or had another job of the account on one of its
+ * nodes, which runs as the same user. Jobs of runs whose config says what they
+ * execute do not count. The nodes of an attempt that another one followed are
+ * not known, so such an attempt counts wherever it ran.
+ */
+CREATE FUNCTION gpucredit_eval.was_entered(r gpucredit_eval.run) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	WITH served AS (
+		SELECT j.account, j.pool, j.nodes, a.since
+		FROM gpucredit.jobs j
+			CROSS JOIN LATERAL (SELECT min(t.started_at) AS since FROM gpucredit.attempts t
+				WHERE t.org = j.org AND t.job = j.job) a
+		WHERE j.org = (r).org AND j.job = (r).gpu_job),
+	beside AS (
+		SELECT o.job, o.nodes
+		FROM served s JOIN gpucredit.jobs o ON o.account = s.account AND o.pool = s.pool
+		WHERE o.org = (r).org AND o.ended_at IS NULL AND o.state IN ('starting', 'running', 'stopping')
+		UNION ALL
+		SELECT o.job, CASE WHEN o.attempt = t.attempt THEN o.nodes END
+		FROM served s JOIN gpucredit.attempts t ON t.account = s.account AND t.pool = s.pool
+				AND t.ended_at >= s.since
+			JOIN gpucredit.jobs o ON o.org = t.org AND o.job = t.job
+		WHERE t.org = (r).org)
+	SELECT EXISTS (SELECT FROM gpucredit.history((r).org, (r).gpu_job) h
+			WHERE h.what LIKE 'open_session %')
+		OR EXISTS (SELECT FROM beside b CROSS JOIN served s
+			WHERE b.job <> (r).gpu_job
+				AND NOT EXISTS (SELECT FROM gpucredit_eval.run o
+					WHERE o.org = (r).org AND o.gpu_job = b.job AND o.model_digest IS NOT NULL)
+				AND (b.nodes IS NULL OR EXISTS (
+					SELECT FROM string_to_table(b.nodes, ' ') theirs (node)
+						JOIN string_to_table(s.nodes, ' ') ours (node)
+							ON split_part(theirs.node, '{', 1) = split_part(ours.node, '{', 1))));
+END;
+COMMENT ON FUNCTION gpucredit_eval.was_entered(gpucredit_eval.run) IS
+'Internal: whether somebody could reach into the job that serves a run''s model.';
+
+/*
+ * Returns why the answers of a run need not be those of the version that it
+ * measures, or NULL. Each answer must have come while the attempt that served
+ * when its case was leased was live, and the job must run until the end.
+ */
+CREATE FUNCTION gpucredit_eval.serving_problem(r gpucredit_eval.run) RETURNS text
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	s record;
+BEGIN
+	IF (r).model_digest IS NULL OR NOT EXISTS (SELECT FROM gpucredit_eval.lease l
+		WHERE l.org = (r).org AND l.run = (r).run)
+	THEN
+		RETURN NULL;		/* nothing was asked of the job */
+	END IF;
+	s := gpucredit_eval.serving_attempt(r);
+	IF s.problem IS NOT NULL THEN
+		RETURN s.problem;
+	END IF;
+	IF s.attempt IS NULL OR EXISTS (
+		SELECT FROM gpucredit_eval.result o
+			JOIN gpucredit_eval.lease l ON l.org = o.org AND l.run = o.run AND l."case" = o."case"
+				AND l.attempt = o.attempt
+			LEFT JOIN gpucredit.attempts a ON a.org = o.org AND a.job = (r).gpu_job
+				AND a.attempt = l.job_attempt
+		WHERE o.org = (r).org AND o.run = (r).run AND o.output IS NOT NULL
+			AND (a.attempt IS NULL OR a.ended_at <= o.reported_at))
+	THEN
+		RETURN 'not_served';
+	END IF;
+	RETURN CASE WHEN gpucredit_eval.was_entered(r) THEN 'entered' END;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.serving_problem(gpucredit_eval.run) IS
+'Internal: why answers of a run may be another model''s: not_served, other_model, entered; or NULL.';
+
+/*
+ * Ends a run and settles its cost. A run that has finished, and whose answers
+ * may be those of another model, is cancelled, so that nothing counts them.
+ */
 CREATE FUNCTION gpucredit_eval.end_run(r gpucredit_eval.run, state text)
 RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
@@ -38,6 +154,12 @@ DECLARE
 	lost numeric;
 	step numeric := greatest(round((r).cap / 10, 6), 0.000001);
 BEGIN
+	IF end_run.state = 'finished' THEN
+		r.problem := gpucredit_eval.serving_problem(r);
+		IF (r).problem IS NOT NULL THEN
+			end_run.state := 'cancelled';
+		END IF;
+	END IF;
 	/*
 	 * The cost of lost calls is unknown, so they count with the whole reserved
 	 * amount.
@@ -321,22 +443,32 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_measurer(gpucredit_eval.run) IS
 'Internal: refuses workers that may own what a production gate, a preview or a calibration measures (42501).';
 
+/*
+ * The first gate of each account and those below it comes before all other
+ * runs. Of these, each account's first comes before others' second, so that
+ * nobody keeps others waiting by starting many.
+ */
 CREATE FUNCTION gpucredit_eval.open_runs(org text)
-RETURNS TABLE (run bigint, purpose text)
+RETURNS TABLE (run bigint, purpose text, first boolean)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	RETURN QUERY
-	SELECT o.run, o.purpose FROM gpucredit_eval.run o
-	WHERE o.org = open_runs.org AND o.state = 'running'
-		AND gpucredit_eval.acts_as(o.org, o.account) AND gpucredit_eval.may_measure(o)
-	ORDER BY gpucredit_eval.is_gate(o.purpose) DESC, o.run LIMIT 1000;
+	WITH own AS (
+		SELECT o.run, o.purpose, gpucredit_eval.is_gate(o.purpose) AS gate, row_number() OVER (
+				PARTITION BY gpucredit_eval.top_account(o.account)
+				ORDER BY gpucredit_eval.is_gate(o.purpose) DESC, o.run) AS place
+		FROM gpucredit_eval.run o
+		WHERE o.org = open_runs.org AND o.state = 'running'
+			AND gpucredit_eval.acts_as(o.org, o.account) AND gpucredit_eval.may_measure(o))
+	SELECT w.run, w.purpose, w.gate AND w.place = 1 FROM own w
+	ORDER BY w.gate AND w.place = 1 DESC, w.place, w.run LIMIT 1000;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.open_runs(text) IS
 'Workers: the runs of an organisation that go on and that the session may measure, for workers that are not told a number.
-Result: runs and their purposes, gates first, at most 1,000.';
+Result: runs and their purposes; first: it is the first gate of its account and those below, which comes before other runs. Of the others each account''s first comes first; at most 1,000.';
 
 /*
  * Returns the runs whose results a preview may take over, the first one first:
@@ -430,7 +562,10 @@ DECLARE
 	leased integer := 0;
 	seen boolean := true;
 	full_up boolean := false;
+	waits boolean := false;		/* nothing serves the model yet */
 	moved boolean := false;
+	served_by integer;			/* the job's attempt that serves it */
+	problem text;
 BEGIN
 	IF coalesce(lease_cases.n, 0) NOT BETWEEN 1 AND 1000
 		OR coalesce(lease_cases.ttl, '0') NOT BETWEEN '1 s' AND '1 day'
@@ -447,6 +582,14 @@ BEGIN
 	IF r.state NOT IN ('running', 'paused') OR r.decided_early THEN
 		RETURN;
 	END IF;
+	IF r.model_digest IS NOT NULL THEN
+		SELECT a.attempt, a.problem INTO served_by, problem FROM gpucredit_eval.serving_attempt(r) a;
+		IF problem IS NOT NULL THEN
+			r.problem := problem;
+			PERFORM gpucredit_eval.end_run(r, 'cancelled');
+			RETURN;
+		END IF;
+	END IF;
 	instant := gpucredit.now();
 	r := gpucredit_eval.extend_deadline(r, instant + lease_cases.ttl);
 	SELECT f.document INTO STRICT document FROM gpucredit_eval.config f
@@ -454,7 +597,7 @@ BEGIN
 	reusable := gpucredit_eval.reusable_runs(r, document);
 
 	/* Cases that need no lease make room for others. */
-	WHILE leased < lease_cases.n AND seen AND NOT full_up LOOP
+	WHILE leased < lease_cases.n AND seen AND NOT full_up AND NOT waits LOOP
 		seen := false;
 		FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n - leased) LOOP
 			seen := true;
@@ -484,6 +627,10 @@ BEGIN
 				r.finished := r.finished + 1;
 				o.score := 0;		/* it has one */
 			ELSIF o.score IS NULL THEN
+				IF o.run IS NULL AND r.model_digest IS NOT NULL AND served_by IS NULL THEN
+					waits := true;
+					EXIT;
+				END IF;
 				b := gpucredit_eval.bounds_of(r, document, c, o.run IS NOT NULL);
 				max_cost := b.call_max + cardinality(b.samples) * b.sample_max;
 				IF r.spent + r.set_aside + max_cost > r.cap
@@ -516,11 +663,12 @@ BEGIN
 				'samples', to_jsonb(b.samples), 'tags', to_jsonb(c.tags),
 				'output', translate(encode(o.output, 'base64'), E'\n', '')));
 			INSERT INTO gpucredit_eval.lease (org, run, "case", attempt, worker, state, expires_at,
-				judged, threshold, called, call_max, sample_max, max_cost, open_max, leased_by, harness)
+				judged, threshold, called, call_max, sample_max, max_cost, open_max, leased_by, harness,
+				job_attempt)
 			VALUES (r.org, r.run, "case", attempt, lease_cases.worker, 'open',
 				instant + lease_cases.ttl, c.rubric IS NOT NULL, c.threshold,
 				o.run IS NOT NULL, b.call_max, b.sample_max, max_cost, max_cost,
-				gpucredit_eval.caller(), lease_cases.harness);
+				gpucredit_eval.caller(), lease_cases.harness, served_by);
 			leased := leased + 1;
 			RETURN NEXT;
 		END LOOP;
@@ -547,7 +695,7 @@ BEGIN
 				'run', r.run, 'config', r.config, 'version', r.config_version, 'model', r.model,
 				'purpose', r.purpose, 'cap', r.cap));
 		END IF;
-	ELSIF r.state = 'paused' THEN
+	ELSIF r.state = 'paused' AND NOT waits THEN
 		r.state := 'running';
 		moved := true;
 	END IF;
@@ -565,7 +713,7 @@ COMMENT ON FUNCTION gpucredit_eval.lease_cases(text, bigint, text, integer, inte
 'Workers: leases up to n cases of a run for a time. Their dearest outcome is set aside of the run''s cap; what does not fit is not leased, and a run that can lease nothing is paused, with a NOTIFY gpucredit_eval_paused that has the number of the row in table event. A worker calls it until run_state() says that the run has ended.
 Result: the case and attempt to report under; input and checks; parameters: expected, rubric, threshold, samples the judge owes, and output in base64 if the model has answered before: then only the judge is asked; max_cost: credits.
 harness: a digest of the worker''s program; a preview takes over what the same program has measured of the same model, case and config, and leases only the rest; NULL: nothing.
-A production gate, preview or calibration is measured by roles that are no application, tenant or agent of nodes, and did not start it.
+A production gate, preview or calibration is measured by roles that are no application, tenant or agent of nodes, and did not start it. Where a GPU job of the config serves the version of a production gate or preview, nothing is leased until the job''s agent has reported the digest of the version; another digest, or the end of the job, ends the run.
 Errors: UC601 no such run; 42501 such a run, and a role that may own what it measures; 22023.';
 
 /*

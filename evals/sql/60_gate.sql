@@ -322,7 +322,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
 'Gates: what each task scores and whether that lets the model ship.
-Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), baseline_sampled (it is a preview), no_cases, no_weight.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, not_served (the job that serves the model ended before the run), other_model (its agent reported another digest than the version''s), entered (a session of that job was opened, or another job of its account ran beside it), errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), baseline_sampled (it is a preview), no_cases, no_weight.
 A preview compares the cases of its sample with the same cases of the baseline. Until all of them are asked, score and n are of those that are, without standard error, and a gate is decided as soon as the others cannot change it.
 A task with held-out cases has no score until its run is finished.
 Errors: UC601 no such run.';

@@ -17,6 +17,8 @@ CREATE TABLE gpucredit_eval.release_gate (
 	runners text[],					/* roles whose runs count; NULL for any */
 	max_age interval NOT NULL,		/* maximum age of a run that passed */
 	set_at timestamptz NOT NULL,
+	serving text NOT NULL CHECK (serving IN ('job', 'endpoint')),	/* what may
+									 * have served the version */
 	CONSTRAINT release_gate_pkey PRIMARY KEY (org, model, ref),
 	FOREIGN KEY (org, config, config_version) REFERENCES gpucredit_eval.config
 );
@@ -24,7 +26,7 @@ COMMENT ON TABLE gpucredit_eval.release_gate IS
 'What a version has to pass before promote() moves a protected ref to it';
 
 CREATE FUNCTION gpucredit_eval.check_release_gate(c gpucredit_eval.config, minimum jsonb,
-	runners text[], max_age interval) RETURNS void
+	runners text[], max_age interval, serving text) RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -38,6 +40,15 @@ BEGIN
 	THEN
 		PERFORM gpucredit_eval.refuse('minimum is an object of scores by task, max_age 1 hour to 10 years, runners are roles',
 			format('max_age is %s.', check_release_gate.max_age));
+	END IF;
+	IF coalesce(check_release_gate.serving, '') NOT IN ('job', 'endpoint')
+		OR check_release_gate.serving = 'job'
+			AND NOT gpucredit_eval.is_present((c).document #> '{serving,gpu}')
+	THEN
+		PERFORM gpucredit_eval.refuse(format('serving is job or endpoint, and "serving" of config "%s@%s" names no GPU job',
+				(c).config, (c).version),
+			'The agent of such a job reports the digest of the model that it serves.',
+			'Let the config say which job serves a version, or pass serving => ''endpoint'' if curators vouch for the endpoint.');
 	END IF;
 	SELECT l.key INTO wrong FROM jsonb_each(check_release_gate.minimum) l
 	WHERE NOT EXISTS (SELECT FROM jsonb_array_elements((c).document -> 'sets') e
@@ -60,12 +71,12 @@ BEGIN
 	END IF;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.check_release_gate(gpucredit_eval.config, jsonb, text[], interval) IS
+COMMENT ON FUNCTION gpucredit_eval.check_release_gate(gpucredit_eval.config, jsonb, text[], interval, text) IS
 'Internal: refuses what is no release gate (22023).';
 
 CREATE FUNCTION gpucredit_eval.set_release_gate(org text, model bigint, ref text, config text,
 	key text, minimum jsonb DEFAULT '{}', runners text[] DEFAULT NULL,
-	max_age interval DEFAULT '92 days', OUT config_version integer, OUT replayed boolean)
+	max_age interval DEFAULT '92 days', serving text DEFAULT 'job', OUT config_version integer, OUT replayed boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -77,7 +88,7 @@ BEGIN
 	kept := gpucredit_eval.request_begin(set_release_gate.org, set_release_gate.key,
 		'set_release_gate', jsonb_build_array(set_release_gate.model, set_release_gate.ref,
 			set_release_gate.config, set_release_gate.minimum, to_jsonb(set_release_gate.runners),
-			set_release_gate.max_age));
+			set_release_gate.max_age, set_release_gate.serving));
 	set_release_gate.replayed := kept IS NOT NULL;
 	IF kept IS NULL THEN
 		/* Raises an error if the model does not exist. */
@@ -93,34 +104,35 @@ BEGIN
 				WHERE n.org = set_release_gate.org
 					AND n.config = split_part(set_release_gate.config, '@', 1)));
 			PERFORM gpucredit_eval.check_release_gate(c, set_release_gate.minimum,
-				set_release_gate.runners, set_release_gate.max_age);
+				set_release_gate.runners, set_release_gate.max_age, set_release_gate.serving);
 			INSERT INTO gpucredit_eval.release_gate
 			VALUES (set_release_gate.org, set_release_gate.model, set_release_gate.ref, c.config,
 				c.version, set_release_gate.minimum, set_release_gate.runners,
-				set_release_gate.max_age, gpucredit.now())
+				set_release_gate.max_age, gpucredit.now(), set_release_gate.serving)
 			ON CONFLICT ON CONSTRAINT release_gate_pkey DO UPDATE
 			SET config = excluded.config, config_version = excluded.config_version,
 				minimum = excluded.minimum, runners = excluded.runners, max_age = excluded.max_age,
-				set_at = excluded.set_at;
+				set_at = excluded.set_at, serving = excluded.serving;
 		END IF;
 		PERFORM gpucredit_eval.record(set_release_gate.org, 'set_release_gate', NULL,
 			jsonb_build_object('model', set_release_gate.model, 'ref', set_release_gate.ref,
 				'config', c.config, 'version', c.version, 'minimum', set_release_gate.minimum,
-				'runners', to_jsonb(set_release_gate.runners), 'max_age', set_release_gate.max_age));
+				'runners', to_jsonb(set_release_gate.runners), 'max_age', set_release_gate.max_age,
+				'serving', set_release_gate.serving));
 		kept := gpucredit_eval.request_end(set_release_gate.org, set_release_gate.key,
 			jsonb_build_array(c.version));
 	END IF;
 	set_release_gate.config_version := kept -> 0;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.set_release_gate(text, bigint, text, text, text, jsonb, text[], interval) IS
+COMMENT ON FUNCTION gpucredit_eval.set_release_gate(text, bigint, text, text, text, jsonb, text[], interval, text) IS
 'Gates: says what a version has to pass before promote() moves a ref of the registry to it, and protects the ref; calling again changes it. Only a caller who may act as the organisation may call it.
-model: the registry''s number. config: "name" or "name@version", whose version is pinned here; NULL ends the gate, and then nothing is promoted. minimum: the least score of tasks, as {"task": 0.9}, beside the gates of the config. runners: only runs count that these roles, or members of them, started; NULL: of all who may start runs. max_age: how long a pass counts; it counts no longer once a set of the config has a newer version.
+model: the registry''s number. config: "name" or "name@version", whose version is pinned here; NULL ends the gate, and then nothing is promoted. minimum: the least score of tasks, as {"task": 0.9}, beside the gates of the config. runners: only runs count that these roles, or members of them, started; NULL: of all who may start runs. max_age: how long a pass counts; it counts no longer once a set of the config has a newer version. serving: job: only runs count whose version was served by the GPU job of the config, and the digest that the job''s agent reported was that of the version; endpoint: the curators vouch for what the endpoint of the config serves.
 Result: the config''s version. Errors: UC001 no such organisation, or the caller may not act as it; UC201 key used with other arguments; UC601 no such config; the registry''s: UC501 no such model; 22023.';
 
 CREATE FUNCTION gpucredit_eval.release_gates(org text)
 RETURNS TABLE (model bigint, ref text, config text, config_version integer, minimum jsonb,
-	runners text[], max_age interval, stale boolean, set_at timestamptz)
+	runners text[], max_age interval, stale boolean, set_at timestamptz, serving text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -129,7 +141,7 @@ BEGIN
 	PERFORM gpucredit_eval.check_member(release_gates.org);
 	RETURN QUERY
 	SELECT g.model, g.ref, g.config, g.config_version, g.minimum, g.runners, g.max_age,
-		gpucredit_eval.sets_grew(g.org, g.config, g.config_version), g.set_at
+		gpucredit_eval.sets_grew(g.org, g.config, g.config_version), g.set_at, g.serving
 	FROM gpucredit_eval.release_gate g WHERE g.org = release_gates.org ORDER BY g.model, g.ref;
 END
 $$;
@@ -300,6 +312,9 @@ BEGIN
 	IF NOT gpucredit_eval.started_by_one_of(r, g.runners) THEN
 		RETURN 'other_starter';
 	END IF;
+	IF (r).problem IS NOT NULL THEN
+		RETURN (r).problem;
+	END IF;
 	IF (r).state <> 'finished' THEN
 		RETURN 'unfinished';
 	END IF;
@@ -364,4 +379,4 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.promote(text, bigint, text, bigint, bigint, text) IS
 'Gates: moves a ref of the registry to a version that passed the release gate of the ref.
 model, version: the registry''s numbers. run: a finished production gate on that very version, with the config of the release gate and the verdict pass or warn, compared with the version at the ref.
-Result: status promoted, or denied with reason no_release_gate, not_production_gate, other_version, other_config, other_starter, unfinished, block, inconclusive, below_minimum, stale (a set has grown, or the pass is older than max_age), no_baseline or other_baseline (the version at the ref was not measured by the same gate, or is not what the run was compared with). Errors: UC201 key used with other arguments; UC601 no such run; the registry''s: UC501 no such version, UC504 in quarantine.';
+Result: status promoted, or denied with reason no_release_gate, not_production_gate, other_version, other_config, other_starter, over_bound, not_served, other_model, entered (see gate()), unfinished, block, inconclusive, below_minimum, stale (a set has grown, or the pass is older than max_age), no_baseline or other_baseline (the version at the ref was not measured by the same gate, or is not what the run was compared with). Errors: UC201 key used with other arguments; UC601 no such run; the registry''s: UC501 no such version, UC504 in quarantine.';

@@ -155,8 +155,22 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.watch_waits(gpucredit_eval.watch) IS
 'Internal: was a watch''s run denied, so that it is not yet time to try again?';
 
+CREATE FUNCTION gpucredit_eval.is_first_gate(org text, run bigint) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT EXISTS (SELECT FROM gpucredit_eval.run r
+		WHERE r.org = is_first_gate.org AND r.run = is_first_gate.run
+			AND gpucredit_eval.is_gate(r.purpose) AND NOT EXISTS (SELECT FROM gpucredit_eval.run o
+				WHERE o.org = r.org AND o.state = 'running' AND o.run < r.run
+					AND gpucredit_eval.is_gate(o.purpose)
+					AND gpucredit_eval.top_account(o.account) = gpucredit_eval.top_account(r.account)));
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_first_gate(text, bigint) IS
+'Internal: whether a run is the first gate under way of its account and those below it.';
+
 CREATE FUNCTION gpucredit_eval.start_watched(org text)
-RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text, purpose text)
+RETURNS TABLE (name text, ref text, version bigint, run bigint, reason text, purpose text,
+	first boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -194,6 +208,7 @@ BEGIN
 					version := b.present;
 					run := s.run;
 					reason := s.reason;
+					first := gpucredit_eval.is_first_gate(w.org, run);
 					RETURN NEXT;
 				END IF;
 			END IF;
@@ -222,13 +237,14 @@ BEGIN
 		version := started;
 		run := s.run;
 		reason := message;
+		first := gpucredit_eval.is_first_gate(w.org, run);
 		RETURN NEXT;
 	END LOOP;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.start_watched(text) IS
 'Workers: starts a run for each watched ref that has come to a version without one. Whoever set the watch is who started the run. A denied run is tried again: when the account has the cap, if credit was lacking, else after a minute and then after twice as long each time, up to an hour. Where a release gate of the same measure protects a ref, and the version there has no run to compare with, that version is measured first.
-Result: what was started, gates first; run NULL: it was denied, or could not start, with the reason; the purpose of the watch.';
+Result: what was started, gates first; run NULL: it was denied, or could not start, with the reason; the purpose of the watch; first: it is the first gate under way of its account and those below it, which comes before other runs.';
 
 CREATE FUNCTION gpucredit_eval.watched(org text, account text DEFAULT '')
 RETURNS TABLE (name text, ref text, version bigint, run bigint, status text)

@@ -107,7 +107,7 @@ fails(as('nlp', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'eas
 my $strict = { sets => ['safety'], gates => [ { task => 'safety', kind => 'safety' } ], serving => { endpoint => 'served' } };
 q_(config_as('house', 'strict', '', $strict));
 is(q_(as('house', q{SELECT config_version, replayed FROM gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g2',
-	'{"safety": 0.97}', '{ci,house}')})), '1|f', 'the organisation says what must pass');
+	'{"safety": 0.97}', '{ci,house}', serving => 'endpoint')})), '1|f', 'the organisation says what must pass');
 is(promote($v2, $easy, 'nlp'), 'denied|other_config', 'the tenant\'s own gate does not count');
 my $failed = q_(as('ci', start('strict', 'bot@next', 'production_gate')));
 answer($failed, sub { $_[0] !~ /01$/ });
@@ -130,7 +130,7 @@ q_(q{SELECT gpucredit_eval.add_cases('acme', 'safety', '[{"name": "new", "task":
 is(promote($v1, $good), 'denied|stale', 'a pass from before a set grew is stale');
 q_(config_as('house', 'strict', '', $strict));
 is(promote($v1, $good), 'denied|stale', 'until the release gate names the config with the newer version');
-q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g3', '{"safety": 0.97}', '{ci,house}')}));
+q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g3', '{"safety": 0.97}', '{ci,house}', serving => 'endpoint')}));
 is(promote($v1, $good), 'denied|other_config', 'the old run is then of another config');
 $good = q_(as('ci', start('strict', 'bot@main', 'production_gate')));
 answer($good, sub { 1 });
@@ -143,7 +143,7 @@ is(promote($v1, $good), 'promoted|', 'a good and recent one ships');
 my $next = q_(as('ci', start('strict', 'bot@next', 'production_gate')));
 answer($next, sub { $_[0] !~ /01$/ });
 is(q_("SELECT baseline FROM gpucredit_eval.run WHERE run = $next"), $good, 'a run finds the run of the version at the protected ref');
-q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g4', '{}', '{ci,house}')}));
+q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g4', '{}', '{ci,house}', serving => 'endpoint')}));
 is(q_("SELECT score, round(baseline, 2), reason FROM gpucredit_eval.gate('acme', $next)"), '0.952381|1.00|below_baseline', 'and compares with it');
 is(promote($v2, $next), 'denied|block', 'so that a regression does not ship');
 my $blind = q_(as('ci', start('strict', 'bot@next', 'production_gate', baseline => $failed)));
@@ -428,7 +428,7 @@ is(q_(as('house', "SELECT count(*) FROM gpucredit_eval.compare_cases('acme', $so
 fails(as('house', "SELECT gpucredit_eval.set_stream('acme', 'spy', 'sealed', baseline => $third)"), 'UC602', 'nor told as the mean of a stream');
 is(q_(as('nlp', "SELECT score, n FROM gpucredit_eval.gate('acme', $third)")), '0.500000|20', 'a whole task is told at the end');
 is(q_(as('nlp', "SELECT jsonb_array_length(gpucredit_eval.results('acme', $third) -> 'cases')")), '0', 'its cases are not');
-q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'other', 'sealed@2', 'g6')}));
+q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'other', 'sealed@2', 'g6', serving => 'endpoint')}));
 is(q_(as('house', "SELECT reason FROM gpucredit_eval.promote('acme', 1, 'other', $v1, $third, 'judged again')")), 'other_config',
 	'and no version ships as another judge was asked');
 q_("SELECT gpucredit_eval.grant_set('acme', 'sealed', 'nlp', NULL)");
@@ -484,7 +484,7 @@ fails(as($_, "SELECT gpucredit_eval.lease_cases('acme', $preview, 'w', 1, '1 min
 is(preview($preview, 'h1'), $size + 10, 'a worker asks each case of the sample');
 is(state($preview), "finished|@{[$size + 10]}|@{[$size + 10]}|0|210|0|f", 'the state says that it was a sample');
 is(q_("SELECT gpucredit_eval.verdict('acme', $preview)"), 'pass', 'it passes');
-is(q_(as('house', q{SELECT config_version FROM gpucredit_eval.set_release_gate('acme', 1, 'pre', 'previewed', 'gp', '{}', '{nlp,house}')})), 1, 'the config is that of a release gate');
+is(q_(as('house', q{SELECT config_version FROM gpucredit_eval.set_release_gate('acme', 1, 'pre', 'previewed', 'gp', '{}', '{nlp,house}', serving => 'endpoint')})), 1, 'the config is that of a release gate');
 is(q_(as('house', "SELECT reason FROM gpucredit_eval.promote('acme', 1, 'pre', $v1, $preview, 'promote preview')")), 'not_production_gate',
 	'but no version ships by a preview');
 is(q_("SELECT count(*) FROM gpucredit_registry.scores('acme', $v1) WHERE benchmark LIKE 'previewed%'"), 0, 'the registry has no score of a sample');
@@ -566,7 +566,7 @@ is(q_(q{SELECT baseline, started_by FROM gpucredit_eval.run ORDER BY run DESC LI
 q_(q{SELECT gpucredit_eval.add_cases('acme', 'safety', '[{"name": "newer", "task": "safety", "input": "q",
 	"checks": [{"type": "regex", "value": "x"}]}]', 'grow again'), gpucredit_eval.freeze_set('acme', 'safety', 'grown again')});
 q_(config_as('house', 'strict', '', $strict));
-q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g5');
+q_(as('house', q{SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'strict', 'g5', serving => 'endpoint');
 	SELECT gpucredit_eval.watch_ref('acme', 'bot', 'next', '', 'strict', 'production_gate', 5)}));
 is(q_(as('worker', q{SELECT version FROM gpucredit_eval.start_watched('acme')})), "$v1\n" . q_(q{SELECT version FROM
 	gpucredit_registry.find_revision('acme', 'bot', 'next')}), 'after a set grew the version at the ref is measured first');

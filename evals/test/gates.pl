@@ -221,18 +221,18 @@ my $version = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 
 my $other = q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'next')});
 my $promote = q{SELECT status, reason, replayed FROM gpucredit_eval.promote('acme', 1, 'prod', %d, %d, '%s')};
 is(q_(sprintf($promote, $version, $gated, 'p0')), 'denied|no_release_gate|f', 'not before the organisation says what must pass');
-q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 1')");
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 1', serving => 'endpoint')");
 is(q_(sprintf($promote, $other, $gated, 'p1')), 'denied|other_version|f', 'not another version');
 is(q_(sprintf($promote, $version, $base, 'p2')), 'denied|not_production_gate|f', 'not by another run');
 is(q_(sprintf($promote, $version, $gated, 'p3')), 'promoted||f', 'the version that passed');
 is(q_(sprintf($promote, $version, $gated, 'p3')), 'promoted||t', 'once');
 is(q_(q{SELECT version FROM gpucredit_registry.find_revision('acme', 'bot', 'prod')}), $version, 'is what "prod" is');
 my $failed = run('points', 'bot@next', sub { 0 }, purpose => 'production_gate');
-q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'points', 'gate 2')");
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'points', 'gate 2', serving => 'endpoint')");
 is(q_(sprintf($promote, $other, $failed, 'p4')), 'denied|block|f', 'a version that failed does not ship');
 q_("SELECT gpucredit_registry.quarantine('acme', $version, 'poison', 'q1')");
 fails(sprintf($start, 2, 'points', 'bot@main', 'gate', $served), 'UC602', 'a version in quarantine is not measured');
-q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 3')");
+q_("SELECT gpucredit_eval.set_release_gate('acme', 1, 'prod', 'prod', 'gate 3', serving => 'endpoint')");
 fails(sprintf($promote, $version, $gated, 'p5'), 'UC504', 'nor promoted');
 
 # a judge of the same lineage

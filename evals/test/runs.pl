@@ -172,6 +172,23 @@ is(scalar(grep { $at[ $_ + 12 ] - $at[$_] < 0.999 } 0 .. $#at - 12), 0, 'no seco
 cmp_ok(scalar(@at), '>', 100, 'of ' . @at);
 is(scalar(grep { my $line = $_; my @own = map { $_->[0] } grep { $_->[1] == $line } @assigned;
 	grep { $own[ $_ + 1 ] - $own[$_] < 0.0999 } 0 .. $#own - 1 } $nightly, $gate), 0, 'a line never goes faster than the endpoint');
-q_("SELECT gpucredit_eval.cancel_run('acme', $_, 'turns end $_')") foreach $nightly, $gate;
+
+# Who calls all of his runs gates has one in the line of gates
+my @gates = map { q_("SELECT run FROM gpucredit_eval.start_run('acme', '$_', 'more gates $_', 'turns', 'slow', 'gate', 1)") } qw(nlp nlp/ann vision);
+assign(50, $gate, 1);
+assign(50, $nightly, 1);
+is((assign(50, $gate, 1))[1] + 0, 0.133333, 'a gate has the share of gates');
+is((assign(50, $_, 1))[1] + 0, 0.4, 'another one of its account, or of one below it, has that of other runs') foreach @gates[ 0, 1 ];
+is((assign(50, $gates[2], 1))[1] + 0, 0.133333, 'and one of another account that of gates');
+is((assign(50.9, $gates[0], 1))[1] + 0, 0.4, 'as long as the first one asks');
+assign(52, $nightly, 1);
+is((assign(53.1, $gates[0], 1))[1] + 0, 0.133333, 'then the next has its place');
+is((assign(53.2, $gate, 1))[1] + 0, 0.4, 'which is taken until that asks no more');
+my @extra = map { q_("SELECT run FROM gpucredit_eval.start_run('acme', '$_->[0]', 'extra $_->[1]', 'turns', 'model', '$_->[2]', 1)") }
+	[ 'nlp', 1, 'gate' ], [ 'nlp', 2, 'nightly' ], [ 'vision', 3, 'nightly' ];
+is(q_(q{SELECT string_agg(run || CASE WHEN first THEN ' first' ELSE '' END, ', ') FROM gpucredit_eval.open_runs('acme')}),
+	join(', ', "$gate first", "$gates[2] first", $gates[0], $extra[2], $gates[1], $extra[0], $nightly, $extra[1]),
+	'workers take one gate of each account first, and then each account\'s next run');
+q_("SELECT gpucredit_eval.cancel_run('acme', $_, 'turns end $_')") foreach $nightly, $gate, @gates, @extra;
 eval_verify($node);
 done_testing();

@@ -1,51 +1,59 @@
 #!/usr/bin/env node
 // serve.mjs: an OpenAI-compatible server of tools/train's models
 //
-//   serve.mjs [--port N] [--registry URL] [NAME.onnx...]
+//   serve.mjs [--port N] [NAME.onnx...]
+//   serve.mjs [--port N] --registry URL --model ORG/NAME@REVISION
 //
-// A request's "model" is the NAME of a file, or "NAME@REVISION" of the registry
-// at URL (its address and the organisation), which is pulled when it is first
-// asked for.  REGISTRY_TOKEN is the registry's token.  It prints its port.
-import { readFileSync } from "node:fs";
+// A request's "model" is the NAME of a file, or NAME@REVISION of the registry at
+// URL, whose files are pulled into a folder first.  REGISTRY_TOKEN is the
+// registry's token.  In a GPU job it names the folder as a checkpoint, so that
+// the agent reports the digest of what is served.  It prints its port.
+import { mkdirSync, mkdtempSync, readFileSync, writeFileSync, writeSync } from "node:fs";
 import { createServer } from "node:http";
-import { basename } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { parseArgs } from "node:util";
+import { downloadFile, listFiles } from "@huggingface/hub";
 import ort from "onnxruntime-node";
 
 const { values: options, positionals: files } = parseArgs({ allowPositionals: true,
-	options: { port: { type: "string" }, registry: { type: "string" } } });
-const models = new Map(files.map((file) => [basename(file, ".onnx"), load(readFileSync(file))]));
+	options: { port: { type: "string" }, registry: { type: "string" }, model: { type: "string" } } });
+const models = new Map(await Promise.all(options.model ? [pulled(options.model)]
+	: files.map(async (file) => [basename(file, ".onnx"), await load(readFileSync(file))])));
 
 function load(bytes) {
 	return ort.InferenceSession.create(bytes);
 }
 
-async function pull(name, revision) {
-	const url = `${options.registry}/${encodeURIComponent(name)}/resolve/${encodeURIComponent(revision)}/model.onnx`;
-	const token = process.env.REGISTRY_TOKEN;
-	const answer = await fetch(url, token ? { headers: { authorization: `Bearer ${token}` } } : {});
+// The files of a version, in a folder that has no others.
+async function pull(repo, revision) {
+	const folder = mkdtempSync(join(process.cwd(), "model-"));
+	const at = { repo: { type: "model", name: repo }, revision, hubUrl: options.registry,
+		accessToken: process.env.REGISTRY_TOKEN };
 
-	if (!answer.ok)
-		throw new Error(`the registry answers ${answer.status} to ${name}@${revision}`);
-	return load(Buffer.from(await answer.arrayBuffer()));
+	for await (const { type, path } of listFiles({ ...at, recursive: true })) {
+		if (type !== "file")
+			continue;
+		mkdirSync(dirname(join(folder, path)), { recursive: true });
+		writeFileSync(join(folder, path), Buffer.from(await (await downloadFile({ ...at, path })).arrayBuffer()));
+	}
+	return folder;
 }
 
-function find(name) {
-	const [, model, revision] = /^([^@]+)@([0-9a-f]+)$/.exec(name) ?? [];
+async function pulled(name) {
+	const [, repo, revision] = /^([^@]+)@([0-9a-f]+)$/.exec(name);
+	const folder = await pull(repo, revision);
+	const model = await load(readFileSync(join(folder, "model.onnx")));
 
-	if (!models.has(name) && revision && options.registry) {
-		const pulled = pull(model, revision);
-		pulled.catch(() => models.delete(name));	// another request tries again
-		models.set(name, pulled);
-	}
-	return models.get(name);
+	if (process.env.GPUCREDIT_FD)
+		writeSync(Number(process.env.GPUCREDIT_FD), `checkpoint 1 ${folder}\n`);
+	return [`${basename(repo)}@${revision}`, model];
 }
 
 const words = (text) => text.toLowerCase().match(/[a-z0-9]+/g) ?? [""];
 
 async function answer(request) {
 	const { model, messages } = JSON.parse(request);
-	const session = await find(model);
+	const session = models.get(model);
 
 	if (!session)
 		return { status: 404, body: { error: { message: `there is no model "${model}"` } } };

@@ -33,6 +33,35 @@ COMMENT ON FUNCTION gpucredit_registry.find_revision(text, text, text) IS
 'Repositories: the numbers and oid that a model''s name and revision stand for.
 rev: a branch, tag or oid. Errors: UC501 no such model or revision, or its account is not the session''s.';
 
+/*
+ * The lines are those that sha256sum prints. No path has a character that it
+ * would escape (check_path()).
+ */
+CREATE FUNCTION gpucredit_registry.folder_digest(org text, version bigint) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	v gpucredit_registry.version;
+	lines text;
+BEGIN
+	SELECT * INTO v FROM gpucredit_registry.version o
+	WHERE o.org = folder_digest.org AND o.version = folder_digest.version AND o.dropped_at IS NULL;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', folder_digest.version,
+			left(folder_digest.org, 64)));
+	END IF;
+	PERFORM gpucredit_registry.own_model(v.org, v.model);
+	SELECT string_agg(encode(f.object, 'hex') || '  ./' || f.path || E'\n', '' ORDER BY f.path COLLATE "C")
+	INTO lines
+	FROM gpucredit_registry.file f WHERE f.org = v.org AND f.version = v.version;
+	RETURN sha256(convert_to(coalesce(lines, ''), 'UTF8'));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.folder_digest(text, bigint) IS
+'Repositories: the digest of a folder that has the files of a version and no other, as gpucredit-agent reports it of a checkpoint: the SHA-256 of the lines that sha256sum prints of its files, sorted by name.
+Errors: UC501 no such version, its files were deleted, or its account is not the session''s.';
+
 CREATE FUNCTION gpucredit_registry.check_protected(m gpucredit_registry.model, ref text,
 	version bigint DEFAULT NULL) RETURNS void
 LANGUAGE plpgsql STABLE

@@ -710,3 +710,25 @@ END;
 COMMENT ON FUNCTION gpucredit.history(text, bigint) IS
 'Jobs: a job''s whole story as far as it is kept, oldest first: decisions, credit moved for it, checkpoints, and the first and last usage of each attempt. trace: the W3C trace of a line, NULL for none; it is the job''s if the job was submitted with gpucredit.traceparent.
 Errors: UC301 no such job; 22023.';
+
+CREATE TYPE gpucredit.checkpoints_result AS (attempt int, step bigint,
+	uri text, sha256 bytea, size_bytes bigint, at timestamptz,
+	bad_at timestamptz);
+COMMENT ON TYPE gpucredit.checkpoints_result IS
+'A checkpoint of a job, as the agent reported it.';
+
+CREATE FUNCTION gpucredit.checkpoints(org text, job bigint)
+RETURNS SETOF gpucredit.checkpoints_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_job(checkpoints.org, checkpoints.job);
+	SELECT c.attempt, c.step, c.uri, c.sha256, c.size_bytes, c.at, c.bad_at
+	FROM gpucredit.checkpoint c
+	WHERE c.org = checkpoints.org AND c.job = checkpoints.job
+	ORDER BY c.attempt, c.step;
+END;
+COMMENT ON FUNCTION gpucredit.checkpoints(text, bigint) IS
+'Jobs: what a job''s attempts saved, as their agents reported it, oldest first. sha256: the digest that the agent computed of the file or folder; a folder''s is that of the lines that sha256sum prints of its files, sorted by name. bad_at: when an attempt found another digest there; NULL: never.
+Errors: UC301 no such job; 22023.';

@@ -156,7 +156,7 @@ TO gpucredit_admin, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit.demand, gpucredit.capacity_advice
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
-GRANT EXECUTE ON FUNCTION gpucredit.history, gpucredit.explain
+GRANT EXECUTE ON FUNCTION gpucredit.history, gpucredit.checkpoints, gpucredit.explain
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit.events
@@ -213,7 +213,8 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.open_session, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
-	gpucredit.job_buckets, gpucredit.history, gpucredit.explain,
+	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,
+	gpucredit.explain,
 	gpucredit.queue, gpucredit.tiers_for
 TO gpucredit_tenant;
 

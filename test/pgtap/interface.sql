@@ -207,6 +207,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('history', 'org text, job bigint',
 	'SETOF at timestamptz, what text, attempt int, detail text',
 	's', 'admin app auditor operator tenant'),
+('checkpoints', 'org text, job bigint',
+	'SETOF attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint, at timestamptz, bad_at timestamptz',
+	's', 'admin app auditor operator tenant'),
 -- nodes
 ('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
 	'void', 'v', 'admin operator'),

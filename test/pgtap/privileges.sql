@@ -47,7 +47,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor',
 	'denials'),
 ('function', 'admin app auditor operator tenant',
-	'events explain history report_html top_jobs top_spenders usage_by'),
+	'checkpoints events explain history report_html top_jobs top_spenders usage_by'),
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
 ('function', 'admin app operator tenant',
@@ -158,7 +158,7 @@ INSERT INTO listed VALUES
 ('type', 'admin agent app auditor operator tenant',
 	'gpucredit.audit_proof_result gpucredit.balance_result gpucredit.bucket_for_result
 		gpucredit.bucket_result gpucredit.budgets_row gpucredit.cancel_result
-		gpucredit.capacity_advice_result gpucredit.capture_result gpucredit.counters_result
+		gpucredit.capacity_advice_result gpucredit.capture_result gpucredit.checkpoints_result gpucredit.counters_result
 		gpucredit.credits gpucredit.cron_status_result gpucredit.demand_result
 		gpucredit.denials_result gpucredit.difference gpucredit.expire_credits_result
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset

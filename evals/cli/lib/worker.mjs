@@ -23,8 +23,8 @@ const REFUSED = /^(22|54)/;
 export const isGate = (purpose) => /gate$|^preview$/.test(purpose);
 
 export class Worker {
-	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE } = {}) {
-		Object.assign(this, { database, org, run, concurrency, ttl, timeout, grace });
+	constructor(database, org, run, { concurrency = 16, ttl = 120, timeout = 60, grace = GRACE, patience = Infinity } = {}) {
+		Object.assign(this, { database, org, run, concurrency, ttl, timeout, grace, patience });
 		this.name = `${hostname()}/${process.pid}`;
 		this.stopped = false;
 		this.stopping = new AbortController();	// no request is sent any more
@@ -33,7 +33,7 @@ export class Worker {
 	}
 
 	// Returns the run's state: finished, cancelled, paused, or running if it
-	// was stopped.
+	// was stopped, or had nothing to do for longer than its patience.
 	async work() {
 		this.spec = await this.database.value("run_spec", this.org, this.run);
 		this.model = this.caller(this.spec.endpoint, this.spec.model);
@@ -62,9 +62,10 @@ export class Worker {
 	}
 
 	// How many cases may be under way, so that a slow endpoint, of which the run
-	// has only its share, has answered all of them before their leases end.
+	// has only its share, has answered all of them before their leases end.  A gate
+	// counts as another run while its account has another gate.
 	fitting() {
-		const shareOf = ({ gate_share }) => isGate(this.spec.purpose) ? gate_share : 1 - gate_share;
+		const shareOf = ({ gate_share }) => isGate(this.spec.purpose) ? Math.min(gate_share, 1 - gate_share) : 1 - gate_share;
 		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint]
 			.map((terms) => terms?.max_rps ? terms.max_rps * shareOf(terms) : Infinity));
 		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
@@ -86,7 +87,9 @@ export class Worker {
 	}
 
 	async leaseInto(busy) {
-		while (!this.stopped) {
+		let idle = 0;
+
+		while (!this.stopped && idle <= this.patience) {
 			while (busy.size > this.concurrency * 3 / 4)
 				await Promise.race(busy);
 			const room = this.concurrency - busy.size;
@@ -96,6 +99,7 @@ export class Worker {
 				const done = this.do(one).finally(() => busy.delete(done));
 				busy.add(done);
 			}
+			idle = busy.size > 0 ? 0 : idle + IDLE;
 			if (busy.size > 0)
 				await Promise.race(leased.length ? busy : [...busy, sleep(IDLE)]);
 			else if ((await this.state()).state !== "running")
