@@ -81,6 +81,7 @@ CREATE TABLE gpucredit_eval.set_version (
 	tasks jsonb NOT NULL,		/* number of cases for each task */
 	judged integer NOT NULL,	/* number of cases with a rubric */
 	texts integer NOT NULL,		/* number of cases that score texts */
+	embedded integer NOT NULL,	/* number of cases whose answers are embedded */
 	digest bytea NOT NULL,
 	frozen_at timestamptz NOT NULL,
 	CONSTRAINT set_version_pkey PRIMARY KEY (org, set, version),
@@ -324,7 +325,7 @@ LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT '{"types": ["equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any",
 		"icontains-all", "regex", "starts-with", "levenshtein", "is-json", "contains-json",
-		"latency", "cost", "finish-reason", "javascript", "exact_match", "assert-set",
+		"latency", "cost", "finish-reason", "javascript", "exact_match", "assert-set", "similar", "not-similar",
 		"not-equals", "not-contains", "not-icontains", "not-contains-any", "not-contains-all",
 		"not-icontains-any", "not-icontains-all", "not-regex", "not-starts-with",
 		"not-levenshtein", "not-is-json", "not-contains-json", "not-latency", "not-cost",
@@ -345,6 +346,18 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.scores_texts(jsonb) IS
 'Internal: whether a case asks how likely texts are.';
+
+/*
+ * Whether a check of a case asks how similar the answer is to given texts, for
+ * which an embedding model is called.
+ */
+CREATE FUNCTION gpucredit_eval.embeds(checks jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_path_exists(checks, '$[*] ? (@.type == "similar" || @.type == "not-similar")');
+END;
+COMMENT ON FUNCTION gpucredit_eval.embeds(jsonb) IS
+'Internal: whether the answer to a case is embedded.';
 
 /* Returns how many calls a case that scores texts takes: one for each text. */
 CREATE FUNCTION gpucredit_eval.texts_of(input jsonb) RETURNS integer
@@ -378,6 +391,7 @@ BEGIN ATOMIC
 				'strict $[*].keyvalue() ? (@.key == "assert").value[*] ? (@.type() != "object")', '{}', true), true)
 			OR jsonb_path_exists(checks, '$[*].assert[*] ? (!(@.type.type() == "string" && @.type == $types[*])
 				|| @.type == "assert-set" || @.type == "multiple_choice" || @.type == "loglikelihood"
+				|| @.type == "similar" || @.type == "not-similar"
 				|| exists(@.weight) && !(@.weight.type() == "number" && @.weight >= 0 && @.weight <= 1000000))',
 				gpucredit_eval.known_checks())));
 END;
@@ -408,7 +422,7 @@ BEGIN
 	IF wrong ->> 'type' = 'assert-set' THEN
 		PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed set of checks',
 				left(refuse_checks.name, 64)),
-			'"assert" is an array of checks of known types, whose weights are 0 to 1,000,000; none of them is a set.');
+			'"assert" is an array of checks of known types, whose weights are 0 to 1,000,000; none of them is a set, and none asks how similar texts are.');
 	END IF;
 	PERFORM gpucredit_eval.refuse(format('case "%s" has a check of weight %s',
 			left(refuse_checks.name, 64), left((wrong -> 'weight')::text, 64)),
@@ -447,6 +461,7 @@ BEGIN ATOMIC
 			AND octet_length(coalesce(d ->> 'source', '')) <= 8192
 			AND gpucredit_eval.valid_checks(coalesce(d -> 'checks', '[]'))
 			AND NOT gpucredit_eval.scores_texts(coalesce(d -> 'checks', '[]'))
+			AND NOT gpucredit_eval.embeds(coalesce(d -> 'checks', '[]'))
 			AND (d -> 'checks' <> '[]' OR d ->> 'rubric' IS NOT NULL) END;
 END;
 COMMENT ON FUNCTION gpucredit_eval.is_plain_case(jsonb) IS
@@ -495,6 +510,38 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.check_texts(text, jsonb, jsonb) IS
 'Internal: refuses a case that scores texts and is malformed (22023).';
 
+/*
+ * Checks what a case compares its answer with. Each text is embedded at the
+ * run's cost, so their number is limited. The answer is embedded as it came.
+ */
+CREATE FUNCTION gpucredit_eval.check_similar(name text, checks jsonb) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	k jsonb;
+	n integer := 0;
+BEGIN
+	FOR k IN SELECT * FROM jsonb_path_query(check_similar.checks,
+		'$[*] ? (@.type == "similar" || @.type == "not-similar")')
+	LOOP
+		n := n + CASE jsonb_typeof(k -> 'value') WHEN 'array' THEN jsonb_array_length(k -> 'value') ELSE 1 END;
+		IF n > 100 OR k ? 'transform' OR k -> 'value' = '[]'
+			OR (CASE jsonb_typeof(k -> 'value') WHEN 'string' THEN k ->> 'value' = ''
+				WHEN 'array' THEN jsonb_path_exists(k, 'strict $.value[*] ? (@.type() != "string" || @ == "")')
+				ELSE true END)
+			OR NOT coalesce(jsonb_path_match(k,
+				'!exists($.threshold) || $.threshold.type() == "number" && $.threshold >= -1 && $.threshold <= 1'), false)
+		THEN
+			PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed check of similarity', check_similar.name),
+				'Its value is a text, or an array of texts, none of them empty, at most 100 in a case; its threshold is -1 to 1, and it has no transform.');
+		END IF;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_similar(text, jsonb) IS
+'Internal: refuses a case whose checks of similarity are malformed (22023).';
+
 CREATE FUNCTION gpucredit_eval.check_case(document jsonb) RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -523,6 +570,9 @@ BEGIN
 	END IF;
 	IF gpucredit_eval.scores_texts(checks) THEN
 		PERFORM gpucredit_eval.check_texts(named, d, checks);
+	END IF;
+	IF gpucredit_eval.embeds(checks) THEN
+		PERFORM gpucredit_eval.check_similar(named, checks);
 	END IF;
 	IF octet_length(d ->> 'name') NOT BETWEEN 1 AND 255 OR octet_length(d ->> 'task') NOT BETWEEN 1 AND 255
 		OR octet_length(d ->> 'rubric') > 8192 OR octet_length(d ->> 'source') > 8192
@@ -695,8 +745,9 @@ BEGIN
 		SELECT count(*), sha256(convert_to(coalesce(string_agg(
 				c.name || ' ' || encode(c.digest, 'hex'), E'\n' ORDER BY c.ordinal), ''), 'UTF8')),
 			count(*) FILTER (WHERE c.rubric IS NOT NULL),
-			count(*) FILTER (WHERE gpucredit_eval.scores_texts(c.checks))
-		INTO v.cases, print, v.judged, v.texts
+			count(*) FILTER (WHERE gpucredit_eval.scores_texts(c.checks)),
+			count(*) FILTER (WHERE gpucredit_eval.embeds(c.checks))
+		INTO v.cases, print, v.judged, v.texts, v.embedded
 		FROM gpucredit_eval.golden_case c
 		WHERE c.org = s.org AND c.set = s.set AND c.retired_version IS NULL;
 		IF v.cases = 0 THEN
@@ -712,7 +763,7 @@ BEGIN
 		IF NOT FOUND THEN
 			v.version := s.versions + 1;
 			INSERT INTO gpucredit_eval.set_version
-			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, v.texts, print,
+			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, v.texts, v.embedded, print,
 				gpucredit.now());
 			UPDATE gpucredit_eval.golden_set g SET versions = v.version
 			WHERE g.org = s.org AND g.set = s.set;

@@ -176,22 +176,22 @@ COMMENT ON FUNCTION gpucredit_eval.top_account(text) IS
  * Gives a gate its account's place in the line of gates at an endpoint, which is
  * locked. Returns false if another gate has it, which has made a call since.
  */
-CREATE FUNCTION gpucredit_eval.take_gate_place(org text, endpoint text, account text,
+CREATE FUNCTION gpucredit_eval.claim_gate_place(org text, endpoint text, account text,
 	run bigint, instant timestamptz, since timestamptz) RETURNS boolean
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
 	INSERT INTO gpucredit_eval.gate_place AS p
-	VALUES (take_gate_place.org, take_gate_place.endpoint, gpucredit_eval.top_account(take_gate_place.account),
-		take_gate_place.run, take_gate_place.instant)
+	VALUES (claim_gate_place.org, claim_gate_place.endpoint, gpucredit_eval.top_account(claim_gate_place.account),
+		claim_gate_place.run, claim_gate_place.instant)
 	ON CONFLICT ON CONSTRAINT gate_place_pkey DO UPDATE
 	SET run = excluded.run, asked_at = excluded.asked_at
-	WHERE p.run = excluded.run OR p.asked_at < take_gate_place.since;
+	WHERE p.run = excluded.run OR p.asked_at < claim_gate_place.since;
 	RETURN FOUND;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.take_gate_place(text, text, text, bigint, timestamptz, timestamptz) IS
+COMMENT ON FUNCTION gpucredit_eval.claim_gate_place(text, text, text, bigint, timestamptz, timestamptz) IS
 'Internal: whether a gate comes before other runs at an endpoint now, as no other one of its account does.';
 
 /*
@@ -241,7 +241,7 @@ BEGIN
 	WHERE o.org = e.org AND o.endpoint = e.endpoint FOR NO KEY UPDATE;
 	instant := gpucredit.now();
 	ahead := greatest(interval '1 s', make_interval(secs => 2.0 / e.max_rps));
-	gates := gate_account IS NOT NULL AND gpucredit_eval.take_gate_place(e.org, e.endpoint,
+	gates := gate_account IS NOT NULL AND gpucredit_eval.claim_gate_place(e.org, e.endpoint,
 		gate_account, pace.run, instant, instant - 2 * ahead);
 	alone := CASE WHEN gates THEN e.other_asked_at ELSE e.gate_asked_at END < instant - 2 * ahead;
 	rate := e.max_rps * CASE WHEN alone THEN 1 WHEN gates THEN e.gate_share ELSE 1 - e.gate_share END;

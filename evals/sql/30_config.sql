@@ -196,6 +196,35 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.read_judge(text, jsonb) IS
 'Internal: a judge with its defaults. Errors: UC601 no such endpoint; 22023.';
 
+/*
+ * Parses the model that says how similar texts are. Returns null if there is
+ * none.
+ */
+CREATE FUNCTION gpucredit_eval.read_embedding(org text, document jsonb) RETURNS jsonb
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	d jsonb := read_embedding.document;
+	e gpucredit_eval.endpoint;
+BEGIN
+	IF NOT gpucredit_eval.is_present(d) THEN
+		RETURN 'null';
+	END IF;
+	PERFORM gpucredit_eval.check_words('"embedding" of a config', d, '{endpoint,model,max_response_bytes}');
+	IF jsonb_typeof(d -> 'model') IS DISTINCT FROM 'string' OR octet_length(d ->> 'model') NOT BETWEEN 1 AND 255 THEN
+		PERFORM gpucredit_eval.refuse('"embedding" of a config has an endpoint and the exact version of its model',
+			'Another model finds other texts similar.');
+	END IF;
+	e := gpucredit_eval.require_endpoint(read_embedding.org, d ->> 'endpoint');
+	RETURN jsonb_build_object('endpoint', d ->> 'endpoint', 'model', d ->> 'model', 'url', e.url,
+		'max_response_bytes', gpucredit_eval.number_in('"embedding" of a config', d, 'max_response_bytes',
+			1, 1048576, 8192));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.read_embedding(text, jsonb) IS
+'Internal: an embedding model with its defaults. Errors: UC601 no such endpoint; 22023.';
+
 /* Parses the sets and adds the version and digest of each. */
 CREATE FUNCTION gpucredit_eval.read_sets(org text, document jsonb) RETURNS jsonb
 LANGUAGE plpgsql
@@ -344,7 +373,7 @@ DECLARE
 	gates jsonb;
 BEGIN
 	PERFORM gpucredit_eval.check_words('a config', d,
-		'{sets,model,template,judge,gates,serving,preview,max_errors,max_attempts}');
+		'{sets,model,template,judge,embedding,gates,serving,preview,max_errors,max_attempts}');
 	model := coalesce(nullif(d -> 'model', 'null'), '{}');
 	PERFORM gpucredit_eval.check_words('"model" of a config', model,
 		'{temperature,seed,max_tokens,max_input_tokens,top_p,stop,response_format,parameters}');
@@ -367,6 +396,7 @@ BEGIN
 		'model', model || gpucredit_eval.read_sampling('"model"', model),
 		'template', d ->> 'template',
 		'judge', gpucredit_eval.read_judge(read_config.org, d -> 'judge'),
+		'embedding', gpucredit_eval.read_embedding(read_config.org, d -> 'embedding'),
 		'serving', gpucredit_eval.read_serving(read_config.org, d -> 'serving'),
 		'gates', gates,
 		'preview', gpucredit_eval.read_preview(d -> 'preview'),
@@ -429,8 +459,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.set_config(text, text, jsonb, text, text) IS
-'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "preview": {"share"}, "max_errors", "max_attempts"}. Equal documents are one version.
-A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate and a preview. "preview" says which share of the cases a preview asks beside the first 20 of each task (0.1). "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
+'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "embedding": {"endpoint", "model", "max_response_bytes"}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "preview": {"share"}, "max_errors", "max_attempts"}. Equal documents are one version.
+"embedding" says which model embeds answers of at most max_response_bytes (8,192) for checks of type similar; a longer answer fails. A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate and a preview. "preview" says which share of the cases a preview asks beside the first 20 of each task (0.1). "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
 account: whose config it is; it and all below may run it.
 Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 42501 a parameter that is not known; 22023.';
 

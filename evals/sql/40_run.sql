@@ -28,6 +28,8 @@ CREATE TABLE gpucredit_eval.run (
 	model text NOT NULL,
 	model_terms jsonb NOT NULL,		/* its endpoint as it was at the start */
 	judge_terms jsonb,
+	embedding_terms jsonb,			/* those of the model that embeds answers, if
+									 * a case needs it */
 	registry_model bigint,			/* the registry's version that it measures,
 									 * if any */
 	registry_version bigint,
@@ -369,9 +371,9 @@ DECLARE
 	kin boolean;
 BEGIN
 	IF ej.url <> check_judge.judge ->> 'url' THEN
-		PERFORM gpucredit_eval.wrong_state(format('endpoint "%s" of the judge has another address than the config',
+		PERFORM gpucredit_eval.wrong_state(format('endpoint "%s" of the judge or embedding model has another address than the config',
 				ej.endpoint),
-			'Another address is another judge.', 'Call set_config() again, and calibrate the judge.');
+			'Another address is another model.', 'Call set_config() again, and calibrate the judge.');
 	END IF;
 	/*
 	 * Two names at one address are different models only if the server
@@ -391,9 +393,9 @@ BEGIN
 				WHERE d.child_org = check_judge.org AND d.child = j.registry_version);
 	END IF;
 	IF kin THEN
-		PERFORM gpucredit_eval.refuse(format('judge "%s" is the model under test, or of its lineage',
+		PERFORM gpucredit_eval.refuse(format('judge or embedding model "%s" is the model under test, or of its lineage',
 				check_judge.judge ->> 'model'),
-			'A model rates its own answers too well.', 'Configure another judge.');
+			'A model rates its own answers too well.', 'Configure another one.');
 	END IF;
 END
 $$;
@@ -590,7 +592,7 @@ COMMENT ON FUNCTION gpucredit_eval.serving_of(gpucredit_eval.config, text, jsonb
  * Returns the cost of all cases of a run once, each at its maximum.
  */
 CREATE FUNCTION gpucredit_eval.whole_cost(c gpucredit_eval.config, model_terms jsonb,
-	judge_terms jsonb) RETURNS numeric
+	judge_terms jsonb, embedding_terms jsonb) RETURNS numeric
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -601,6 +603,7 @@ BEGIN
 	r.org := (c).org;
 	r.model_terms := whole_cost.model_terms;
 	r.judge_terms := whole_cost.judge_terms;
+	r.embedding_terms := whole_cost.embedding_terms;
 	SELECT sum(b.call_max + cardinality(b.samples) * b.sample_max) INTO total
 	FROM jsonb_array_elements((c).document -> 'sets') e
 		JOIN gpucredit_eval.set_version v ON v.org = (c).org AND v.set = e ->> 'set'
@@ -611,7 +614,7 @@ BEGIN
 	RETURN total;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_eval.whole_cost(gpucredit_eval.config, jsonb, jsonb) IS
+COMMENT ON FUNCTION gpucredit_eval.whole_cost(gpucredit_eval.config, jsonb, jsonb, jsonb) IS
 'Internal: what all cases of a config cost at most, if each is asked once.';
 
 /*
@@ -697,6 +700,7 @@ DECLARE
 	s gpucredit_eval.subject;
 	judge jsonb;
 	judge_terms jsonb;
+	embedding_terms jsonb;
 	model_terms jsonb;
 	ttl interval;
 	gpu record;
@@ -704,6 +708,7 @@ DECLARE
 	named text;
 	ncases integer;
 	ntexts integer;
+	nembedded integer;
 	chosen record;
 	served bytea;
 	number bigint;
@@ -740,7 +745,8 @@ BEGIN
 			start_run_for.org, judge ->> 'endpoint'), judge ->> 'model')
 			|| jsonb_build_object('model', judge -> 'model');
 	END IF;
-	SELECT sum(v.cases), coalesce(sum(v.judged), 0), coalesce(sum(v.texts), 0) INTO ncases, number, ntexts
+	SELECT sum(v.cases), coalesce(sum(v.judged), 0), coalesce(sum(v.texts), 0), coalesce(sum(v.embedded), 0)
+	INTO ncases, number, ntexts, nembedded
 	FROM jsonb_array_elements(c.document -> 'sets') e
 		JOIN gpucredit_eval.set_version v ON v.org = start_run_for.org AND v.set = e ->> 'set'
 			AND v.version = (e ->> 'version')::integer;
@@ -754,6 +760,16 @@ BEGIN
 				ntexts, s.endpoint),
 			'Such cases need /v1/completions with "echo" and "logprobs".',
 			'Take another endpoint, or say logprobs => true in set_endpoint() if it has them.');
+	END IF;
+	IF nembedded > 0 THEN
+		IF NOT gpucredit_eval.is_present(c.document -> 'embedding') THEN
+			PERFORM gpucredit_eval.refuse(format('%s cases ask how similar texts are, and config "%s" has no embedding model',
+					nembedded, c.config),
+				'The model that embeds texts says so.', 'Configure "embedding", or leave those sets out.');
+		END IF;
+		PERFORM gpucredit_eval.check_judge(start_run_for.org, s, c.document -> 'embedding');
+		embedding_terms := gpucredit_eval.endpoint_terms(gpucredit_eval.require_endpoint(start_run_for.org,
+			c.document #>> '{embedding,endpoint}'), NULL) || jsonb_build_object('model', c.document #> '{embedding,model}');
 	END IF;
 	IF compared IS NOT NULL THEN
 		PERFORM gpucredit_eval.require_run(start_run_for.org, compared);
@@ -778,6 +794,7 @@ BEGIN
 	END IF;
 	IF model_terms ->> 'price_in' IS NULL
 		OR (judge IS NOT NULL AND judge_terms ->> 'price_in' IS NULL)
+		OR (embedding_terms IS NOT NULL AND embedding_terms ->> 'price_in' IS NULL)
 	THEN
 		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, 'no_price');
 	END IF;
@@ -799,7 +816,7 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(start_run_for.org, start_run_for.key, gpu.reason);
 	END IF;
 	IF hidden THEN
-		whole := gpucredit_eval.whole_cost(c, model_terms, judge_terms);
+		whole := gpucredit_eval.whole_cost(c, model_terms, judge_terms, embedding_terms);
 		IF start_run_for.cap - gpu.held < whole THEN
 			PERFORM gpucredit_eval.held_out(format('a cap of %s does not suffice for all cases', start_run_for.cap),
 				format('Pass %s at least: a run that asks held-out cases one by one would show the result of each.',
@@ -829,11 +846,12 @@ BEGIN
 	INSERT INTO gpucredit_eval.run AS r (org, account, config, config_version, purpose, model,
 		model_terms, judge_terms, registry_model, registry_version, oid, baseline, cases, sample,
 		set_cases, cap, hold, deadline, gpu_job, gpu_held, started_by, started_at, held_out, whole_max,
-		model_digest)
+		model_digest, embedding_terms)
 	VALUES (start_run_for.org, start_run_for.account, c.config, c.version, start_run_for.purpose, s.name,
 		model_terms, judge_terms, s.registry_model, s.registry_version, s.oid,
 		compared, chosen.cases, chosen.sample, ncases, start_run_for.cap - gpu.held, h.hold, h.expires_at,
-		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole, served)
+		gpu.job, gpu.held, start_run_for.starter, gpucredit.now(), hidden, whole, served,
+		embedding_terms)
 	RETURNING r.run INTO number;
 	INSERT INTO gpucredit_eval.run_set
 	SELECT start_run_for.org, number, e.n, e.d ->> 'set', (e.d ->> 'version')::integer

@@ -329,6 +329,16 @@ BEGIN
 			gpucredit_eval.most_tokens((model ->> 'max_input_tokens')::numeric, asked, asked),
 			(model ->> 'max_tokens')::numeric);
 	END IF;
+	IF NOT bounds_of.answered AND gpucredit_eval.embeds((c).checks) THEN
+		/*
+		 * The embedding model reads the answer and each text once. The checks
+		 * contain the texts, and around each more bytes than there are special
+		 * tokens.
+		 */
+		b.call_max := b.call_max + gpucredit_eval.token_cost((r).embedding_terms,
+			gpucredit_eval.most_tokens(NULL, (bounds_of.document #>> '{embedding,max_response_bytes}')::integer
+				+ octet_length((c).checks::text), 0), 0);
+	END IF;
 	IF (c).rubric IS NOT NULL THEN
 		asked := octet_length((c).rubric) + octet_length((c).input::text)
 			+ coalesce(octet_length((c).expected::text), 0)
@@ -797,7 +807,8 @@ BEGIN
 			'config', r.config, 'version', r.config_version, 'oid', r.oid,
 			'endpoint', r.model_terms, 'judge_endpoint', r.judge_terms,
 			'model', c.document -> 'model', 'template', c.document -> 'template',
-			'judge', c.document -> 'judge')
+			'judge', c.document -> 'judge', 'embedding', c.document -> 'embedding',
+			'embedding_endpoint', r.embedding_terms)
 		FROM gpucredit_eval.config c
 		WHERE c.org = r.org AND c.config = r.config AND c.version = r.config_version);
 END

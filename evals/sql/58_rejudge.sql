@@ -78,7 +78,8 @@ BEGIN
 		RETURN gpucredit_eval.deny_run(r.org, rejudge.key, 'not_calibrated');
 	END IF;
 	IF r.held_out THEN
-		whole := gpucredit_eval.whole_cost(c, '{"price_in": 0, "price_out": 0}', terms);
+		whole := gpucredit_eval.whole_cost(c, '{"price_in": 0, "price_out": 0}', terms,
+			'{"price_in": 0, "price_out": 0}');
 		IF rejudge.cap < whole THEN
 			PERFORM gpucredit_eval.held_out(format('a cap of %s does not suffice for all cases', rejudge.cap),
 				format('Pass %s at least.', ceil(whole * 1000000) / 1000000));

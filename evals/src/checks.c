@@ -23,7 +23,8 @@ static bool read_check(JsonbContainer *check, bool *pass, Datum *score,
 static JsonbValue *field(JsonbContainer *object, const char *name,
 						 JsonbValue *value);
 static bool is_number(const JsonbValue *value, int64 highest);
-static NullableDatum tokens(Jsonb *usage, const char *name);
+static NullableDatum tokens(JsonbContainer *usage, const char *name);
+static NullableDatum embedded_tokens(Jsonb *usage);
 static pg_attribute_noreturn() void refuse_checks(void);
 
 /*
@@ -127,22 +128,24 @@ refuse_checks(void)
 Usage
 UsageRead(Jsonb *usage)
 {
-	Usage		result = {{0, true}, {0, true}};
+	Usage		result = {{0, true}, {0, true}, {0, true}};
 
 	if (usage == NULL)
 		return result;
 	if (JB_ROOT_IS_OBJECT(usage) && VARSIZE(usage) <= MAX_USAGE_BYTES)
 	{
-		result.tokens_in = tokens(usage, "prompt_tokens");
-		result.tokens_out = tokens(usage, "completion_tokens");
+		result.tokens_in = tokens(&usage->root, "prompt_tokens");
+		result.tokens_out = tokens(&usage->root, "completion_tokens");
+		result.embedded = embedded_tokens(usage);
 	}
-	if (result.tokens_in.isnull || result.tokens_out.isnull)
+	if (result.tokens_in.isnull || result.tokens_out.isnull ||
+		result.embedded.isnull)
 	{
 		char	   *text = JsonbToCString(NULL, &usage->root, VARSIZE(usage));
 
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("usage has whole prompt_tokens and completion_tokens, 0 or more"),
+				 errmsg("usage has whole prompt_tokens and completion_tokens, 0 or more, and \"embedding\" whole prompt_tokens"),
 				 errdetail("It is %s.",
 						   pnstrdup(text, pg_mbcliplen(text, strlen(text), 200))),
 				 errhint("Pass NULL where the endpoint did not say: the call then counts in full.")));
@@ -150,14 +153,32 @@ UsageRead(Jsonb *usage)
 	return result;
 }
 
+/*
+ * Returns how many tokens the embedding model read, 0 if the usage does not
+ * mention it, or null if that is malformed.
+ */
+static NullableDatum
+embedded_tokens(Jsonb *usage)
+{
+	NullableDatum result = {NUMERIC(0), false};
+	JsonbValue	value;
+
+	if (field(&usage->root, "embedding", &value) == NULL)
+		return result;
+	if (value.type == jbvBinary && JsonContainerIsObject(value.val.binary.data))
+		return tokens(value.val.binary.data, "prompt_tokens");
+	result.isnull = true;
+	return result;
+}
+
 /* Reads a whole number of tokens, or null. */
 static NullableDatum
-tokens(Jsonb *usage, const char *name)
+tokens(JsonbContainer *usage, const char *name)
 {
 	NullableDatum result = {0, true};
 	JsonbValue	value;
 
-	if (field(&usage->root, name, &value) != NULL &&
+	if (field(usage, name, &value) != NULL &&
 		is_number(&value, MAX_TOKENS))
 	{
 		Datum		number = NumericGetDatum(value.val.numeric);

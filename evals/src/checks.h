@@ -19,6 +19,7 @@ typedef struct Usage
 {
 	NullableDatum tokens_in;	/* numeric; null if not known */
 	NullableDatum tokens_out;
+	NullableDatum embedded;		/* tokens that the embedding model read */
 } Usage;
 
 extern Checks ChecksRead(Jsonb *checks);

@@ -39,10 +39,13 @@ PG_FUNCTION_INFO_V1(gpucredit_eval_report);
 
 /*
  * A call costs at most the amount that was reserved for it, and exactly that
- * amount if its usage is not known. A case with a threshold passes if its
+ * amount if its usage is not known. It includes the calls of the embedding
+ * model, where the case needs one. A case with a threshold passes if its
  * score reaches the threshold; another case passes if each check passes.
  */
-#define CALL_COST	"least(gpucredit_eval.token_cost(u.model_terms, $5, $6), m.call_max)"
+#define TOKENS_COST	"(gpucredit_eval.token_cost(u.model_terms, $5, $6)" \
+	" + coalesce(gpucredit_eval.token_cost(u.embedding_terms, $9, 0), 0))"
+#define CALL_COST	"least(" TOKENS_COST ", m.call_max)"
 #define PASSES	"(CASE WHEN m.threshold IS NULL THEN $7 ELSE $8 >= m.threshold END)"
 #define JUDGES	"m.judged AND " PASSES
 
@@ -56,7 +59,8 @@ SQL_STATEMENT(settle_checks, SPI_OK_SELECT,
 			  "SELECT gpucredit_eval.settle_checks($1, $2, $3, $4, $5, $6)");
 
 SQL_STATEMENT(charge_lease, SPI_OK_UPDATE_RETURNING,
-			  "text, bigint, bigint, integer, numeric, numeric, boolean, numeric",
+			  "text, bigint, bigint, integer, numeric, numeric, boolean, numeric,"
+			  " numeric",
 			  "UPDATE gpucredit_eval.lease m"
 			  " SET called = true, error = NULL, finishes = NOT (" JUDGES "),"
 			  "  cost = m.cost + " CALL_COST ","
@@ -70,7 +74,7 @@ SQL_STATEMENT(charge_lease, SPI_OK_UPDATE_RETURNING,
 			  " RETURNING " CALL_COST ", " PASSES ", " JUDGES ","
 			  "  CASE WHEN NOT " PASSES " THEN 0 WHEN m.judged THEN NULL"
 			  "   WHEN m.threshold IS NULL THEN 1 ELSE $8 END,"
-			  "  gpucredit_eval.token_cost(u.model_terms, $5, $6) > m.call_max,"
+			  "  " TOKENS_COST " > m.call_max,"
 			  "  NOT (" JUDGES ") AND gpucredit_eval.account_due(u)");
 
 SQL_STATEMENT(insert_result, SPI_OK_INSERT,
@@ -172,7 +176,8 @@ report_first(const NullableDatum *args, NullableDatum settled, Usage usage,
 							   VALUES(LEASE_KEY(args), usage.tokens_in,
 									  usage.tokens_out,
 									  BoolValue(checks.passed),
-									  DatumValue(checks.score)));
+									  DatumValue(checks.score),
+									  usage.embedded));
 	NullableDatum cost;
 	NullableDatum passed;
 	NullableDatum score;

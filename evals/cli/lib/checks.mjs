@@ -9,6 +9,7 @@ import yaml from "js-yaml";
 import { exactMatch } from "./exact_match.mjs";
 import { isGreedy, isRightChoice } from "./likelihood.mjs";
 import { runScript } from "./script.mjs";
+import { similarTo } from "./similarity.mjs";
 
 const require = createRequire(import.meta.url);
 const Ajv = require("ajv");
@@ -133,6 +134,7 @@ const decide = {
 	exact_match: (check, output, inverse) => exactMatch(check, output) !== inverse,
 	multiple_choice: (check, output) => isRightChoice(check, output),
 	loglikelihood: (check, output) => isGreedy(output),
+	similar: (check, output, inverse, answer, { similarities }) => similarTo(check, output, inverse, similarities),
 	equals({ value }, output, inverse) {
 		if (typeof value !== "object")
 			return (String(value) === output) !== inverse;

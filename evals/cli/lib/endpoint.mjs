@@ -65,6 +65,11 @@ export async function scoreText({ context, continuation, body, ...request }) {
 		} });
 }
 
+// Calls /v1/embeddings and returns { vectors, usage }: a vector for each text, or
+// "problem" where the answer has none, and { prompt_tokens }, null where it is not said.
+export const embed = ({ texts, body, ...request }) => call({ ...request, body: { ...body, input: texts, encoding_format: "float" },
+	read: (answer) => readEmbeddings(answer, texts.length) });
+
 const NO_LOGPROBS = "the endpoint returns no logprobs of the prompt: it needs \"echo\" and \"logprobs\" of /v1/completions";
 
 // Endpoints and models that have answered without logprobs: they are not asked, and
@@ -274,12 +279,25 @@ function textOf({ content, tool_calls: calls, refusal } = {}) {
 	return typeof content === "string" ? content : null;
 }
 
+const isCount = (n) => Number.isInteger(n) && n >= 0 && n <= MOST_TOKENS;
+
 // Whole tokens, or null: a made-up figure would be billed.
 function usageOf(usage) {
 	const { prompt_tokens, completion_tokens } = usage ?? {};
 
-	return [prompt_tokens, completion_tokens].every((n) => Number.isInteger(n) && n >= 0 && n <= MOST_TOKENS)
-		? { prompt_tokens, completion_tokens } : null;
+	return isCount(prompt_tokens) && isCount(completion_tokens) ? { prompt_tokens, completion_tokens } : null;
+}
+
+function readEmbeddings(answer, n) {
+	const { prompt_tokens } = answer?.usage ?? {};
+	const usage = isCount(prompt_tokens) ? { prompt_tokens } : null;
+	const vectors = new Array(n);
+
+	for (const [at, { index = at, embedding } = {}] of (Array.isArray(answer?.data) ? answer.data : []).entries())
+		if (Array.isArray(embedding) && embedding.length > 0 && embedding.every(Number.isFinite))
+			vectors[index] = embedding;
+	return vectors.length === n && !vectors.includes(undefined) && vectors.every(({ length }) => length === vectors[0].length)
+		? { vectors, usage } : { problem: "the answer has no vector for each text, all of one length", usage };
 }
 
 // The logprobs of the tokens that make up a continuation; null where the answer has

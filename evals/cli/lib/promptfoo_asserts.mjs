@@ -2,7 +2,8 @@
 import { render } from "./prompt.mjs";
 
 const CHECKS = ["equals", "contains", "icontains", "contains-any", "contains-all", "icontains-any", "icontains-all",
-	"regex", "starts-with", "levenshtein", "is-json", "contains-json", "latency", "cost", "finish-reason", "javascript"];
+	"regex", "starts-with", "levenshtein", "is-json", "contains-json", "latency", "cost", "finish-reason", "javascript",
+	"similar"];
 const ASSERT = ["type", "value", "weight", "threshold", "metric", "provider", "rubricPrompt", "transform", "config"];
 const SET = ["type", "assert", "weight", "threshold", "metric"];
 
@@ -51,6 +52,8 @@ export function readAsserts(name, test, vars, files, warn) {
 			throw new Error(`${name}: assertion "${type}" is not supported`);
 		const all = [...transforms, ...assert.transform ? [scriptOf(assert.transform, files)] : []];
 		const isScript = base === "javascript";
+		if (base === "similar" && all.length)
+			throw new Error(`${where}: a transform is not supported, as the answer is embedded as it came`);
 		const value = isScript ? files.isScript(assert.value ?? "") ? scriptOf(assert.value, files)
 			: rendered(String(assert.value ?? ""), vars).trimEnd() : valueOf(assert.value, vars, files);
 		const context = isScript || all.length ? { vars, ...assert.config ? { config: assert.config } : {} } : null;
@@ -69,6 +72,8 @@ export function readAsserts(name, test, vars, files, warn) {
 		if (judged.length && threshold)
 			throw new Error(`${name}: an assert-set with a threshold and a judge is not supported`);
 		judged.forEach((assert) => add(assert, checks));
+		if (list.some(({ type }) => /^(not-)?similar$/.test(type)))
+			throw new Error(`${name}: an assert-set with "similar" is not supported`);
 		const within = [];
 		list.filter((assert) => !judged.includes(assert)).forEach((assert) => add(assert, within));
 		if (within.length)

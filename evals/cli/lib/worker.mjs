@@ -5,15 +5,17 @@
 // was not sent cost nothing, and calls under way have GRACE to be answered.
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
-import { chat, Refused, scoreText, Stopped, unlessStopped } from "./endpoint.mjs";
+import { chat, embed, Refused, scoreText, Stopped, unlessStopped } from "./endpoint.mjs";
 import { harnessDigest } from "./harness.mjs";
 import { Pacer } from "./pacer.mjs";
 import { Sandbox } from "./sandbox.mjs";
+import { cosine, isSimilarity, textsOf } from "./similarity.mjs";
 
 const MOST_OUTPUT = 1024 * 1024;
 const NOTHING = { prompt_tokens: 0, completion_tokens: 0 };
 const CUT = "the answer was cut off at max_tokens";
 const IDLE = 200;
+const EMBEDDED_AT_ONCE = 16;	// so that an answer with long vectors is not too long
 const GRACE = 10_000;
 
 // SQLSTATEs of what a call cannot have as an argument: its value, or its size.
@@ -38,6 +40,7 @@ export class Worker {
 		this.spec = await this.database.value("run_spec", this.org, this.run);
 		this.model = this.caller(this.spec.endpoint, this.spec.model);
 		this.scorer = this.textScorer(this.spec.endpoint, this.spec.model);
+		this.embedder = this.spec.embedding_endpoint && this.textEmbedder(this.spec.embedding_endpoint);
 		this.judge = this.spec.judge && this.caller(this.spec.judge_endpoint, this.spec.judge);
 		this.concurrency = Math.min(this.concurrency, this.fitting());
 		try {
@@ -66,7 +69,7 @@ export class Worker {
 	// counts as another run while its account has another gate.
 	fitting() {
 		const shareOf = ({ gate_share }) => isGate(this.spec.purpose) ? Math.min(gate_share, 1 - gate_share) : 1 - gate_share;
-		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint]
+		const slowest = Math.min(...[this.spec.endpoint, this.spec.judge_endpoint, this.spec.embedding_endpoint]
 			.map((terms) => terms?.max_rps ? terms.max_rps * shareOf(terms) : Infinity));
 		return Math.max(1, Math.floor(slowest * this.ttl / 2 / (1 + (this.spec.judge?.samples ?? 0))));
 	}
@@ -129,6 +132,14 @@ export class Worker {
 			body: { model: terms.model, seed }, deadline });
 	}
 
+	// A function that has an endpoint make vectors of texts.
+	textEmbedder(terms) {
+		const shared = this.sharedOf(terms);
+
+		return (texts, deadline) => embed({ ...shared, texts, url: completions(terms.url, "embeddings"),
+			body: { model: terms.model }, deadline });
+	}
+
 	// What all calls of an endpoint have in common.
 	sharedOf(terms) {
 		const pacer = terms.max_rps && new Pacer(async (n) => {
@@ -156,7 +167,7 @@ export class Worker {
 		let output = parameters.output && Buffer.from(parameters.output, "base64").toString("utf8");
 
 		if (output === undefined) {
-			const answer = await this.ask(input, checks, deadline);
+			const answer = await this.compared(await this.ask(input, checks, deadline), checks, deadline);
 			if (await this.reportAnswer(number, attempt, answer, checks, parameters.threshold) !== "judge")
 				return;
 			if (isCut(answer.call) && checks.length === 0)
@@ -225,6 +236,47 @@ export class Worker {
 			if (error instanceof Stopped)
 				throw new Stopped(error.sent || sent);
 			return { usage: error instanceof Refused && isKnown ? usage : null, checks: { error: error.message } };
+		}
+	}
+
+	// An answer with its similarity to the texts of its checks, where they ask for it.
+	// Its usage has what that cost, too.
+	async compared(answer, checks, deadline) {
+		const { output, usage, call } = answer;
+
+		if (!output || !checks.some(isSimilarity) || isCut(call))
+			return answer;
+		const most = this.spec.embedding.max_response_bytes;
+		if (Buffer.byteLength(output) > most)
+			return { usage, checks: { error: `the answer has more than ${most} bytes, which "embedding" of the config allows` } };
+		const texts = textsOf(checks);
+		const { vectors, tokens, error } = await this.vectorsOf([output, ...texts], deadline);
+		const all = usage && tokens !== null ? { ...usage, embedding: { prompt_tokens: tokens } } : null;
+		if (error)
+			return { usage: all, checks: { error } };
+		return { output, usage: all, call: { ...call,
+			similarities: texts.map((text, i) => [text, cosine(vectors[0], vectors[i + 1])]) } };
+	}
+
+	// The vectors of texts, or the error that kept some from being made; tokens: how
+	// many were read, null if that is not known.
+	async vectorsOf(texts, deadline) {
+		const vectors = [];
+		let tokens = 0;
+
+		try {
+			for (let at = 0; at < texts.length; at += EMBEDDED_AT_ONCE) {
+				const made = await this.embedder(texts.slice(at, at + EMBEDDED_AT_ONCE), deadline);
+				tokens = tokens === null || made.usage === null ? null : tokens + made.usage.prompt_tokens;
+				if (made.problem ?? (at && made.vectors[0].length !== vectors[0].length))
+					return { tokens, error: made.problem ?? "the embedding model's vectors have different lengths" };
+				vectors.push(...made.vectors);
+			}
+			return { vectors, tokens };
+		} catch (error) {
+			if (error instanceof Stopped)		// the model's own call was made
+				throw new Stopped(true);
+			return { tokens: error instanceof Refused ? tokens : null, error: `the embedding model: ${error.message}` };
 		}
 	}
 

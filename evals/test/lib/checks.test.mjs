@@ -1,6 +1,8 @@
 // checks.test.mjs: checks decide as promptfoo and JSON Schema's own suite do
 import assert from "node:assert/strict";
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import { compileSchema, runChecks } from "../../cli/lib/checks.mjs";
 import { fromPromptfoo } from "../../cli/lib/promptfoo.mjs";
@@ -20,6 +22,43 @@ test("promptfoo's verdicts and scores, of all that needs no judge", () => {
 		const { pass, score } = runChecks(checks, input.messages[0].content.slice("Say ".length), threshold);
 		assert.equal(`${pass ? "pass" : "fail"} ${score.toFixed(4)}`, verdicts[i], `test ${name}`);
 	});
+});
+
+test("similarity to several texts: one has to be similar enough, and of an opposite none may be", () => {
+	const similarities = [["a", 0.9], ["b", 0.8], ["c", 0.1], ["__proto__", 0.95], ["n", NaN]];
+	const one = (type, value, more = {}, output = "answer") => {
+		const { pass, results: [{ score, error }] } = runChecks([{ type, value, ...more }], output, undefined, { similarities });
+		return error ?? `${pass} ${score.toFixed(2)}`;
+	};
+
+	assert.equal(one("similar", ["c", "b", "a"]), "true 0.80");
+	assert.equal(one("similar", ["c", "b", "a"], { threshold: 0.91 }), "false 0.90");
+	assert.equal(one("not-similar", ["c", "b", "a"]), "false 0.20");
+	assert.equal(one("not-similar", ["c", "b", "a"], { threshold: 0.9 }), "true 0.10");
+	assert.equal(one("similar", "__proto__"), "true 0.95");
+	assert.equal(one("similar", "n", { threshold: -1 }), "false 0.00");
+	assert.equal(one("similar", "a", { threshold: 0 }, ""), "false 0.00");
+	assert.match(one("similar", "unknown"), /no embedding model was asked/);
+	assert.match(runChecks([{ type: "similar", value: "a" }], "answer").results[0].error, /no embedding model was asked/);
+});
+
+test("what promptfoo's assertion of similarity has and is not supported is refused by its name", () => {
+	const read = (tests) => {
+		const folder = mkdtempSync(join(tmpdir(), "similar-"));
+		writeFileSync(join(folder, "x.yaml"), JSON.stringify({ prompts: ["Say {{a}}"], tests }));
+		try {
+			return fromPromptfoo(join(folder, "x.yaml"), { warn: () => {} });
+		} finally {
+			rmSync(folder, { recursive: true });
+		}
+	};
+
+	assert.deepEqual(read([{ vars: { a: "b" }, assert: [{ type: "similar", value: ["{{a}}", "c"], threshold: 0.5, provider: "x" }] }])[0].checks,
+		[{ type: "similar", value: ["b", "c"], threshold: 0.5 }]);
+	assert.throws(() => read([{ vars: { a: "b" }, assert: [{ type: "similar:dot", value: "c" }] }]), /"similar:dot" is not supported/);
+	assert.throws(() => read([{ vars: { a: "b" }, options: { transform: "output" }, assert: [{ type: "similar", value: "c" }] }]), /transform is not supported/);
+	assert.throws(() => read([{ vars: { a: "b" }, assert: [{ type: "assert-set", assert: [{ type: "similar", value: "c" }] }] }]),
+		/assert-set with "similar" is not supported/);
 });
 
 // What the stub answers and judges.

@@ -24,6 +24,10 @@ const provider = (id) => ({ id: `openai:chat:${id}`,
 	config: { apiBaseUrl: `${origin}/v1`, apiKey: "none", temperature: 0 } });
 process.chdir(dirname(file));
 const config = dereferenced(yaml.load(readFileSync(basename(file), "utf8")));
+// An assertion of similarity names its provider, as the default one is the judge.
+for (const assert of Array.isArray(config.tests) ? config.tests.flatMap(({ assert = [] }) => assert) : [])
+	if (/similar$/.test(assert?.type))
+		assert.provider = { ...provider("embedding"), id: "openai:embedding:embedding" };
 const start = Date.now();
 const prompts = config.prompts.map((prompt) => prompt.id ?? prompt);
 const { results } = await evaluate({ ...config, prompts, providers: [provider("model")],

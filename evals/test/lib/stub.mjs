@@ -18,6 +18,7 @@
 //   parts            an answer in two pieces
 //   redirect:URL     307 to there
 //   nologprobs       no logprobs, of /v1/completions
+//   novector         a vector too few, of /v1/embeddings
 //   none             an answer
 //
 // /v1/completions with "echo" scores the words of a prompt: each has the logprob -0.5
@@ -85,6 +86,19 @@ function scored(prompt, fault) {
 		usage: { prompt_tokens: tokens.length - 1, completion_tokens: 1, total_tokens: tokens.length } });
 }
 
+// Vectors of texts: how often each letter of the alphabet is in them.  "z" counts
+// below zero, so that some texts point away from others.
+function embedded(texts, fault) {
+	const vector = (text) => Array.from("abcdefghijklmnopqrstuvwxyz", (letter) =>
+		(text.toLowerCase().split(letter).length - 1) * (letter === "z" ? -1 : 1));
+	const data = [texts].flat().map((text, index) => ({ object: "embedding", index, embedding: vector(text) }));
+
+	if (fault === "novector")
+		data.pop();
+	return JSON.stringify({ object: "list", model: "stub", data: data.reverse(),
+		...fault === "nousage" || options.usage === false ? {} : { usage: { prompt_tokens: 3 * data.length, total_tokens: 3 * data.length } } });
+}
+
 const server = createServer((request, response) => {
 	const parts = [];
 	request.on("data", (part) => parts.push(part));
@@ -119,6 +133,8 @@ const server = createServer((request, response) => {
 			return response.writeHead(307, { location: rest.join(":") }).end();
 		if (/^\d+$/.test(kind))
 			return response.writeHead(Number(kind), rest.length ? { "retry-after": rest[0] } : {}).end("{}");
+		if (body.input)
+			return response.end(embedded(body.input, kind));
 		if (body.echo)
 			return response.end(scored(body.prompt, kind));
 		return options.latency ? setTimeout(reply, options.latency, response, content, fault)
