@@ -131,7 +131,7 @@ SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_eval_report';
 COMMENT ON FUNCTION gpucredit_eval.report(text, bigint, bigint, integer, bytea, jsonb, jsonb) IS
 'Workers: reports what the model answered to a leased case. The first report of a case stands.
-output: at most 1 MiB; NULL: the call failed. checks: an array of {"type", "pass", "score", "weight", ..}, one for each check of the case in its order; the case''s own weights count, and equals, contains, starts-with, is-json without a schema and exact_match without a filter, all without a transform, are decided again here: that stands, and a difference is recorded. Without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}, and of a case with checks of type similar "embedding": {"prompt_tokens"}; NULL: not known, so that the call counts in full.
+output: at most 1 MiB; NULL: the call failed. checks: an array of {"type", "pass", "score", "weight", ..}, one for each check of the case in its order; the case''s own weights count, and equals, contains, starts-with, is-json without a schema, exact_match without a filter, all without a transform, and multiple_choice and loglikelihood, are decided again here: that stands, and a difference is recorded. Without output {"error": why}. usage: {"prompt_tokens", "completion_tokens"}, and of a case with checks of type similar "embedding": {"prompt_tokens"}; NULL: not known, so that the call counts in full.
 Result: action judge: ask the judge; done; retry: the case will be leased again. Its score, 0 to 1, once it has one; what the call cost, in credits.
 Errors: UC603 no such case or attempt; 42501 another role leased it; 22023 also for checks that are not the case''s.';
 

@@ -8,7 +8,8 @@
  * of the same type. The following checks are decided here, exactly as in
  * evals/cli/lib/checks.mjs: equals with a string, contains and starts-with
  * with a non-empty string, is-json without a schema, exact_match without a
- * filter or other options, and the negation of each. Any other check is left
+ * filter or other options, and the negation of each; and multiple_choice and
+ * loglikelihood, by the likelihoods in the output. Any other check is left
  * to the worker: one whose value is not a string, or that needs a regular
  * expression, a schema, a script or the call's duration. So is a check with a
  * transform, which does not see the output as it is here.
@@ -18,6 +19,7 @@
 
 #include "common/jsonapi.h"
 #include "json_depth.h"
+#include "likelihood.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "number.h"
@@ -139,9 +141,12 @@ decide(JsonbContainer *check, Text output)
 static Decision
 decide_type(Text type, JsonbContainer *check, Text output)
 {
-	Text		value;
+	Text		value = {"", 0};
 	bool		plain = text_field(check, "value", &value);
 
+	if (text_is(type, "multiple_choice") || text_is(type, "loglikelihood"))
+		return LikelihoodDecide(check, text_is(type, "multiple_choice"),
+								output.data, output.len);
 	if (text_is(type, "is-json"))
 		return has_field(check, "value") ? CHECK_UNDECIDED : decide_json(output);
 	if (!plain)
