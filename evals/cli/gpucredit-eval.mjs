@@ -11,7 +11,7 @@ import { CiJob } from "./lib/ci.mjs";
 import { marker, runComment } from "./lib/comment.mjs";
 import { Database } from "./lib/database.mjs";
 import { fromInspect, inspectLog, inspectZip } from "./lib/inspect.mjs";
-import { fromLmEval } from "./lib/lm_eval.mjs";
+import { importLmEval } from "./lib/lm_eval.mjs";
 import { mask, oneLine, secretsIn } from "./lib/log.mjs";
 import { fromOpenAIEvals } from "./lib/openai_evals.mjs";
 import { fromPromptfoo } from "./lib/promptfoo.mjs";
@@ -28,6 +28,7 @@ const HELP = `gpucredit-eval COMMAND [OPTION...]
         lm-eval: [--filter NAME] [--metric NAME]           which of several counts
                  [--num-fewshot N]                         how many solved examples a prompt has
                  [--documents FILE|FOLDER]                 a folder has a file SPLIT.jsonl for each split
+                 [--registry URL [--dataset ORG/NAME@REV]] a dataset of the registry has; REGISTRY_TOKEN may read it
         openai-evals: [--match match|includes]
         inspect: [--match includes]                        how targets are found, if not as the log's scorer does
   run                  starts a run, works on it, prints its gate
@@ -68,7 +69,7 @@ what was denied or not finished; 64 stands for a mistake in the call, 70 for an 
 
 const OPTIONS = Object.fromEntries([
 	...["org", "database", "set", "kind", "task", "documents", "filter", "match", "account", "config", "model",
-		"purpose", "root", "num-fewshot", "metric", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
+		"purpose", "root", "num-fewshot", "metric", "registry", "dataset", "cap", "baseline", "options", "key", "run", "concurrency", "ttl", "timeout", "format", "every",
 		"stream", "request", "input", "output", "rubric", "finish-reason", "score", "comment", "more", "folder",
 		"deadline", "worst"]
 		.map((name) => [name, { type: "string" }]),
@@ -79,7 +80,7 @@ const UNDECIDED = 2, USAGE = 64, FAILED = 70, STOPPED = 143;
 const LONGEST_STOP = 30_000;
 const MOST_SECONDS = 1_000_000;
 const PATIENCE = 5_000;			// how long a run without work keeps others waiting
-const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": fromLmEval, "openai-evals": fromOpenAIEvals, inspect: fromInspect };
+const FORMATS = { promptfoo: fromPromptfoo, "lm-eval": importLmEval, "openai-evals": fromOpenAIEvals, inspect: fromInspect };
 
 class Usage extends Error {}
 
@@ -104,7 +105,7 @@ const commands = {
 	async import(database, options, [format, file]) {
 		if (!Object.hasOwn(FORMATS, format ?? "") || !file)
 			throw new Usage(`import needs a format (${Object.keys(FORMATS).join(", ")}) and a file`);
-		const cases = FORMATS[format](file, options);
+		const cases = await FORMATS[format](file, options);
 		if (options.print)
 			return print(JSON.stringify(cases, null, "\t"));
 		const set = need(options, "set"), text = JSON.stringify(cases);

@@ -6,9 +6,24 @@ import { basename, dirname, resolve } from "node:path";
 import yaml from "js-yaml";
 import { only, TaskFunction } from "./lm_eval_fields.mjs";
 import { casesOf } from "./lm_eval_task.mjs";
+import { RegistryDatasets } from "./registry_datasets.mjs";
 
 const GROUP = ["group", "group_alias", "task", "aggregate_metric_list", "metadata"];
 const MOST_DEPTH = 20;
+
+// The same, of which the documents are datasets of a registry if one is named.
+export async function importLmEval(file, options = {}) {
+	const { registry, dataset, documents } = options;
+
+	if (registry === undefined && dataset !== undefined)
+		throw new Error("--dataset is a dataset of a registry: name it with --registry");
+	if (registry === undefined)
+		return fromLmEval(file, options);
+	if (documents !== undefined)
+		throw new Error("--documents and --registry both say where the documents are");
+	return new RegistryDatasets(registry, { dataset, token: process.env.REGISTRY_TOKEN })
+		.reading((datasets) => fromLmEval(file, { ...options, datasets }));
+}
 
 // A file's YAML.  Functions are in files beside the one that names them.
 const parse = (file) => yaml.load(readFileSync(file, "utf8"), { schema: yaml.DEFAULT_SCHEMA.extend([

@@ -2,7 +2,8 @@
 // dataset
 //
 // They are the data_files that the task's YAML names, or JSON Lines that the
-// importer's caller names: one file, or a folder with a file for each split.
+// importer's caller names: one file, or a folder with a file for each split; or they
+// are a dataset of the registry.
 import { existsSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { readJsonLines } from "./lines.mjs";
@@ -10,15 +11,15 @@ import { TaskFunction } from "./lm_eval_fields.mjs";
 import { Dataset, fromPython, toPython } from "./python_values.mjs";
 
 export class Documents {
-	constructor(config, file, given) {
-		Object.assign(this, { config, file, given });
+	constructor(config, file, given, registry) {
+		Object.assign(this, { config, file, given, registry });
 		this.evaluated = config.test_split ?? config.validation_split ?? "test";
 	}
 
 	// The documents of a split, each as { doc, line, source }, as a function of the
 	// task leaves them, if there is one.
 	of(split, process) {
-		const path = this.path(split), source = basename(path);
+		const { path, label: source } = this.find(split);
 		const found = readJsonLines(path).map(({ line, value }) => ({ doc: value, line, source: `${source}: line ${line}` }));
 
 		if (process === undefined)
@@ -33,6 +34,14 @@ export class Documents {
 			source: lines[i] ? `${source}: line ${lines[i]}` : `${source}: document ${i + 1} of process_docs` }));
 	}
 
+	// The file of a split, and what to call it.
+	find(split) {
+		if (this.registry)
+			return this.registry.find(this.config, split);
+		const path = this.path(split);
+		return { path, label: basename(path) };
+	}
+
 	path(split) {
 		const { config: { dataset_name: name, dataset_path: path, dataset_kwargs: kwargs }, given } = this;
 
@@ -44,7 +53,7 @@ export class Documents {
 			throw new Error(`--documents is the file of split "${this.evaluated}", and examples come from split "${split}": `
 				+ "name a folder with a file for each split");
 		if (path !== "json")
-			throw new Error(`dataset_path "${path}" is not supported; what is: json, or --documents`);
+			throw new Error(`dataset_path "${path}" is not supported; what is: json, --documents or --registry`);
 		const files = kwargs?.data_files;
 		const one = typeof files === "object" && !Array.isArray(files) ? files?.[split]
 			: split === this.evaluated ? files : undefined;

@@ -16,11 +16,11 @@ const METRIC = ["metric", "aggregation", "higher_is_better", "ignore_case", "ign
 	"regexes_to_ignore"];
 const IGNORE = METRIC.slice(3);
 
-export function casesOf(config, file, { documents: given, filter, metric, task, "num-fewshot": shots }) {
+export function casesOf(config, file, { documents: given, datasets, filter, metric, task, "num-fewshot": shots }) {
 	only("task", config, TASK);
 	must("output_type", config.output_type ?? "generate_until", "generate_until", "multiple_choice", "loglikelihood");
 	const fields = new Fields(config);
-	const documents = new Documents(config, file, given);
+	const documents = new Documents(config, file, given, datasets);
 	const examples = new Shots(config, documents, shots === undefined ? undefined : Number(shots));
 	must("repeats", config.repeats ?? 1, 1);
 	const measure = ["multiple_choice", "loglikelihood"].includes(config.output_type)
