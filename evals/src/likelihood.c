@@ -115,6 +115,10 @@ is_json(const char *output, int len)
 	return pg_parse_json(lex, &actions) == JSON_SUCCESS;
 }
 
+/*
+ * Reads what the output says of one text. Returns false if it is no object
+ * with a number "logprob".
+ */
 static bool
 read_text(JsonbValue *value, Likelihood *text)
 {

@@ -77,7 +77,7 @@ test("promptfoo: JSON Lines are tests, whose variables are the input", () => {
 test("promptfoo: what has no part here is refused by name", () => {
 	for (const [content, message] of [
 		["tests: [{assert: [{type: python, value: 'True'}]}]", /"python" is not supported/],
-		["tests: [{assert: [{type: similar, value: x}]}]", /"similar" is not supported/],
+		["tests: [{assert: [{type: 'similar:dot', value: x}]}]", /"similar:dot" is not supported/],
 		["tests: [{vars: {x: 'file://x.txt'}, assert: [{type: equals, value: x}]}]", /no file "[^"]*x.txt"/],
 		["tests: [{vars: {x: 'file:///etc/passwd'}, assert: [{type: equals, value: x}]}]", /is outside .*--root/],
 		["tests: [{assert: [{type: is-json, value: 'file://../../etc/hostname'}]}]", /is outside|no file/],
