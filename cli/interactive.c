@@ -239,11 +239,12 @@ all_options(const OwnOption *own, const char **letters)
 	all = Alloc(sizeof(struct option) * size);
 	for (const OwnOption *o = own; o->name != NULL; o++)
 	{
-		all[n++] = (struct option)
+		all[n] = (struct option)
 		{
 			o->name, o->has_arg, NULL, o->letter == '\0' ? OWN_FIRST + n :
 				o->letter
 		};
+		n++;
 		if (o->letter != '\0')
 			text = Format("%s%c%s", text, o->letter,
 						  o->has_arg == required_argument ? ":" :

@@ -27,6 +27,6 @@ extern char *StartedJobSubmit(const Words *options, const char *script,
 							  char *const *args);
 extern JobProgress StartedJobProgress(const char *job, const char *after);
 extern int	RunSelf(const char *command, const Words *words,
-					const volatile sig_atomic_t *stop);
+					const volatile sig_atomic_t * stop);
 
 #endif							/* GPUCREDIT_CLI_STARTED_JOB_H */
