@@ -233,4 +233,60 @@ WHERE org = '' AND (detail ->> 'pool' LIKE 'in%' OR detail ->> 'node' LIKE 'in-%
 	OR detail ->> 'gpu_type' LIKE 'IN-%')
 GROUP BY 1, 2 ORDER BY 1, 2;
 
+-- Where a node is: what register_node named goes before what its agent found.
+SET gpucredit.clock = '2028-02-01 09:00+00';
+SELECT gpucredit.create_pool('in-top');
+SELECT gpucredit.register_node('in-top', 'in-t1', 'IN-A', 8, 40960),
+	gpucredit.register_node('in-top', 'in-t2', 'IN-A', 8, 40960, leaf => 'mine', spine_mbps => 7);
+CREATE FUNCTION pg_temp.places(OUT node text, OUT nvlink_domain text, OUT leaf text,
+	OUT spine text, OUT mbps text, OUT registered text[]) RETURNS SETOF record
+LANGUAGE sql AS $$
+	SELECT n.node, n.nvlink_domain, n.leaf, n.spine, format('%s/%s/%s', n.nvlink_mbps,
+		n.leaf_mbps, n.spine_mbps), n.registered
+	FROM gpucredit.nodes n WHERE n.pool = 'in-top' ORDER BY n.node;
+$$;
+SELECT gpucredit.report_topology(n, '{"nvlink_domain": "d", "leaf": "l", "spine": "s",
+	"leaf_mbps": 400000, "spine_mbps": 200000, "pcie": ["{0-3}", "{4-7}"],
+	"source": "ibnetdiscover:/f", "newer": [1]}')
+FROM unnest('{in-t1,in-t2}'::text[]) n;
+SELECT * FROM pg_temp.places();
+SELECT discovered FROM gpucredit.nodes WHERE node = 'in-t1';
+-- the same again is in force, and neither changes nor audits anything
+SELECT shape AS shape_before FROM gpucredit.pool WHERE pool = 'in-top' \gset
+SELECT gpucredit.report_topology('in-t1', discovered) FROM gpucredit.nodes WHERE node = 'in-t1';
+SELECT shape = :shape_before AS unchanged FROM gpucredit.pool WHERE pool = 'in-top';
+-- a change within a minute has to wait, and moves nothing
+SET gpucredit.clock = '2028-02-01 09:00:59+00';
+SELECT gpucredit.report_topology('in-t1', '{"leaf": "other"}');
+SELECT shape = :shape_before AS unchanged FROM gpucredit.pool WHERE pool = 'in-top';
+SELECT leaf FROM pg_temp.places() WHERE node = 'in-t1';
+SET gpucredit.clock = '2028-02-01 09:01+00';
+SELECT gpucredit.report_topology('in-t1', '{"leaf": "other"}');
+SELECT shape = :shape_before AS unchanged FROM gpucredit.pool WHERE pool = 'in-top';
+-- an operator's word goes before it, and what he takes back is found again
+SELECT gpucredit.register_node('in-top', 'in-t1', 'IN-A', 8, 40960, nvlink_domain => 'his',
+	leaf => 'his', spine => 'his', nvlink_mbps => 1, leaf_mbps => 2, spine_mbps => 0);
+SELECT gpucredit.register_node('in-top', 'in-t2', 'IN-A', 8, 40960);
+SELECT * FROM pg_temp.places();
+-- nothing is known any more
+SET gpucredit.clock = '2028-02-01 09:02+00';
+SELECT gpucredit.report_topology('in-t2', '{}');
+SELECT * FROM pg_temp.places();
+SELECT detail ->> 'node' AS node, decision, detail -> 'topology' ->> 'leaf' AS leaf
+FROM gpucredit.audit WHERE operation = 'report_topology' ORDER BY audit;
+-- gangs go by it: eight nodes below one spine before lower names over two
+SELECT gpucredit.remove_node('in-t1'), gpucredit.remove_node('in-t2');
+SELECT gpucredit.register_node('in-top', format('in-g%s', lpad(i::text, 2, '0')), 'IN-A', 8, 40960)
+FROM generate_series(1, 15) i;
+SELECT count(*) FILTER (WHERE gpucredit.report_topology(n.node, jsonb_build_object(
+	'leaf', format('l%s', (i + 3) / 4), 'spine', CASE WHEN i <= 7 THEN 's1' ELSE 's2' END)))
+FROM gpucredit.node n CROSS JOIN LATERAL (SELECT right(n.node, 2)::int AS i) x
+WHERE n.pool = 'in-top';
+SELECT gpucredit.set_price('IN-A', 0.01), gpucredit.create_account('in-gang'),
+	gpucredit.issue('in-gang', '', 'paid', 1000);
+SELECT status FROM gpucredit.reserve('in-gang', '', 'gang', '64xIN-A', '1 h', pool => 'in-top');
+SELECT action, node, gpus FROM gpucredit.place('in-top') ORDER BY node;
+SELECT detail -> 'score' ->> 'spines' AS spines FROM gpucredit.audit
+WHERE operation = 'place' AND org = 'in-gang';
+
 SELECT * FROM gpucredit.verify();

@@ -26,7 +26,8 @@ BEGIN ATOMIC
 			'gpu_type', n.gpu_type, 'gpus', n.gpus, 'gpu_memory_mib', n.gpu_memory_mib,
 			'cpu_milli', n.cpu_milli, 'memory_mib', n.memory_mib,
 			'nvlink_domain', n.nvlink_domain, 'leaf', n.leaf, 'spot', n.spot::text,
-			'labels', n.labels), true),
+			'labels', n.labels, 'spine', n.spine, 'nvlink_mbps', n.nvlink_mbps,
+			'leaf_mbps', n.leaf_mbps, 'spine_mbps', n.spine_mbps), true),
 		(2, 'heartbeat', 'device_failed', source,
 			jsonb_build_object('healthy', n.healthy::text),
 			n.healthy::text <> CASE n.gpus WHEN 0 THEN '{}' WHEN 1 THEN '{0}'

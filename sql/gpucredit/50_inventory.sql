@@ -129,8 +129,17 @@ CREATE TABLE gpucredit.node (
 	registered_at timestamptz NOT NULL,
 	about jsonb,				/* as the last heartbeat described it */
 	boot_before text,			/* the boot_id before the present one */
+	spine text COLLATE "C",		/* NULL if register_node did not name it */
+	nvlink_mbps bigint,			/* NULL if register_node did not name it */
+	leaf_mbps bigint,			/* the same */
+	spine_mbps bigint,			/* the same */
+	topology jsonb,				/* as its agent discovered it */
+	topology_at timestamptz,	/* when that last changed */
 	CONSTRAINT node_pkey PRIMARY KEY (node),
-	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64)
+	CONSTRAINT node_gpus CHECK (gpus BETWEEN 0 AND 64),
+	CONSTRAINT node_mbps CHECK (nvlink_mbps >= 0 AND leaf_mbps >= 0
+		AND spine_mbps >= 0),
+	CONSTRAINT node_topology CHECK ((topology IS NULL) = (topology_at IS NULL))
 ) WITH (fillfactor = 50);
 CREATE INDEX node_pool ON gpucredit.node (pool);
 COMMENT ON TABLE gpucredit.node IS
@@ -139,8 +148,8 @@ COMMENT ON COLUMN gpucredit.node.gpu_type IS 'The type of its devices; '''' wher
 COMMENT ON COLUMN gpucredit.node.gpu_memory_mib IS 'Memory of each device, in MiB.';
 COMMENT ON COLUMN gpucredit.node.cpu_milli IS 'Thousandths of a core; 0: not limited.';
 COMMENT ON COLUMN gpucredit.node.memory_mib IS 'Main memory, in MiB; 0: not limited.';
-COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Its NVLink domain; NULL: a domain of its own.';
-COMMENT ON COLUMN gpucredit.node.leaf IS 'Its leaf switch; NULL: one of its own.';
+COMMENT ON COLUMN gpucredit.node.nvlink_domain IS 'Its NVLink domain as registered; NULL: what topology says, else a domain of its own.';
+COMMENT ON COLUMN gpucredit.node.leaf IS 'Its leaf switch as registered; NULL: what topology says, else one of its own.';
 COMMENT ON COLUMN gpucredit.node.labels IS 'Labels, as register_node received them.';
 COMMENT ON COLUMN gpucredit.node.healthy IS 'The devices that work, numbered from 0.';
 COMMENT ON COLUMN gpucredit.node.tells_running IS 'True: its agent reports what it runs.';
@@ -150,6 +159,12 @@ COMMENT ON COLUMN gpucredit.node.reclaim_at IS 'When its provider takes it back;
 COMMENT ON COLUMN gpucredit.node.registered_at IS 'When it was registered.';
 COMMENT ON COLUMN gpucredit.node.about IS 'Its agent''s last node report; NULL: none.';
 COMMENT ON COLUMN gpucredit.node.boot_before IS 'The boot_id before the present one; NULL: none.';
+COMMENT ON COLUMN gpucredit.node.spine IS 'Its spine as registered; NULL: what topology says, else unknown.';
+COMMENT ON COLUMN gpucredit.node.nvlink_mbps IS 'Mb/s of a GPU to its NVLink domain as registered; NULL: what topology says, else unknown.';
+COMMENT ON COLUMN gpucredit.node.leaf_mbps IS 'Mb/s of the node to its leaf as registered; NULL: what topology says, else unknown.';
+COMMENT ON COLUMN gpucredit.node.spine_mbps IS 'The node''s part, in Mb/s, of what its leaf has to the spine, as registered; NULL: what topology says, else unknown.';
+COMMENT ON COLUMN gpucredit.node.topology IS 'Where its agent found the node (report_topology); NULL: not reported.';
+COMMENT ON COLUMN gpucredit.node.topology_at IS 'When topology last changed; NULL: not reported.';
 
 /*
  * The states of nodes at the present instant, whether or not a sweep has acted
@@ -168,7 +183,26 @@ CREATE VIEW gpucredit.nodes AS
 		n.reclaim_at IS NULL AND n.draining IS NULL AND (c.suspect = '0'
 			OR n.heard_at > c.at - c.suspect) AS takes_work,
 		n.about ->> 'containment' AS containment,
-		coalesce(jsonb_array_length(n.about -> 'pulling'), 0) AS pulling
+		coalesce(jsonb_array_length(n.about -> 'pulling'), 0) AS pulling,
+		coalesce(n.nvlink_domain, n.topology ->> 'nvlink_domain')
+			AS nvlink_domain,
+		coalesce(n.leaf, n.topology ->> 'leaf') AS leaf,
+		coalesce(n.spine, n.topology ->> 'spine') AS spine,
+		coalesce(n.nvlink_mbps, (n.topology ->> 'nvlink_mbps')::bigint)
+			AS nvlink_mbps,
+		coalesce(n.leaf_mbps, (n.topology ->> 'leaf_mbps')::bigint)
+			AS leaf_mbps,
+		coalesce(n.spine_mbps, (n.topology ->> 'spine_mbps')::bigint)
+			AS spine_mbps,
+		n.topology AS discovered,
+		array_remove(ARRAY[
+			CASE WHEN n.nvlink_domain IS NOT NULL THEN 'nvlink_domain' END,
+			CASE WHEN n.leaf IS NOT NULL THEN 'leaf' END,
+			CASE WHEN n.spine IS NOT NULL THEN 'spine' END,
+			CASE WHEN n.nvlink_mbps IS NOT NULL THEN 'nvlink_mbps' END,
+			CASE WHEN n.leaf_mbps IS NOT NULL THEN 'leaf_mbps' END,
+			CASE WHEN n.spine_mbps IS NOT NULL THEN 'spine_mbps' END], NULL)
+			AS registered
 	FROM (SELECT gpucredit.now() AS at,
 			pg_catalog.current_setting('gpucredit.node_suspect')::interval
 				AS suspect,
@@ -184,6 +218,14 @@ COMMENT ON COLUMN gpucredit.nodes.deadline IS 'When everything that runs there m
 COMMENT ON COLUMN gpucredit.nodes.takes_work IS 'True: cycles start jobs there.';
 COMMENT ON COLUMN gpucredit.nodes.containment IS 'What holds the processes of a job together there, as its agent says: cgroup; cgroup_no_memory: nothing limits a job''s memory; none: a process that hides may outlive its bill. NULL: not reported.';
 COMMENT ON COLUMN gpucredit.nodes.pulling IS 'How many attempts have devices there and wait for their image.';
+COMMENT ON COLUMN gpucredit.nodes.nvlink_domain IS 'The NVLink domain by which jobs are placed; NULL: one of its own.';
+COMMENT ON COLUMN gpucredit.nodes.leaf IS 'The leaf switch by which jobs are placed; NULL: one of its own.';
+COMMENT ON COLUMN gpucredit.nodes.spine IS 'The spine by which gangs are placed; NULL: unknown.';
+COMMENT ON COLUMN gpucredit.nodes.nvlink_mbps IS 'Mb/s of a GPU to its NVLink domain; NULL: unknown.';
+COMMENT ON COLUMN gpucredit.nodes.leaf_mbps IS 'Mb/s of the node to its leaf; NULL: unknown.';
+COMMENT ON COLUMN gpucredit.nodes.spine_mbps IS 'The node''s part, in Mb/s, of what its leaf has to the spine; NULL: unknown.';
+COMMENT ON COLUMN gpucredit.nodes.discovered IS 'What its agent reported by report_topology; NULL: nothing.';
+COMMENT ON COLUMN gpucredit.nodes.registered IS 'Which of these columns register_node named, so that they apply whatever the agent discovers.';
 
 DO $dump$
 DECLARE
@@ -293,14 +335,27 @@ CREATE FUNCTION gpucredit.register_node(pool text, node text, gpu_type text,
 	gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0,
 	memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL,
 	leaf text DEFAULT NULL, spot boolean DEFAULT false,
-	labels jsonb DEFAULT '{}') RETURNS void
+	labels jsonb DEFAULT '{}', spine text DEFAULT NULL,
+	nvlink_mbps bigint DEFAULT NULL, leaf_mbps bigint DEFAULT NULL,
+	spine_mbps bigint DEFAULT NULL) RETURNS void
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_register_node';
 COMMENT ON FUNCTION gpucredit.register_node(text, text, text, int, bigint,
-	bigint, bigint, text, text, boolean, jsonb) IS
+	bigint, bigint, text, text, boolean, jsonb, text, bigint, bigint, bigint) IS
 'Nodes: registers a node, or changes an existing one. It counts as a heartbeat with all devices healthy. Devices of attempts that ended without their agent''s report stay fenced until a heartbeat reports the attempts gone, or gpucredit.node_lost has passed.
-gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each device; the memory floors of shares on it never exceed it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain, leaf: NULL for one of its own.
+gpus: 0 to 64 devices, numbered from 0. gpu_memory_mib: of each device; the memory floors of shares on it never exceed it. cpu_milli (thousandths of a core), memory_mib: of the node, 0 for not limited. nvlink_domain, leaf, spine: NULL for what its agent discovers (report_topology); where that is nothing, a domain and a leaf of its own, and an unknown spine. To keep a node alone whatever is discovered, name a domain or leaf that no other node has. nvlink_mbps, leaf_mbps, spine_mbps: Mb/s of a GPU to its NVLink domain, of the node to its leaf, and the node''s part of what its leaf has to the spine; NULL for what is discovered.
 Errors: UC401 no such pool; UC303 moving to another pool, changing type or spot, or shrinking below live attempts; 22023.';
+
+CREATE FUNCTION gpucredit.report_topology(node text, topology jsonb)
+RETURNS boolean
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_report_topology';
+COMMENT ON FUNCTION gpucredit.report_topology(text, jsonb) IS
+'Nodes: reports where a node''s agent found it in the cluster. What register_node named goes before it. An agent needs the key of its node, if that has one.
+topology: {"nvlink_domain": name, "leaf": name, "spine": name, "nvlink_mbps": n, "leaf_mbps": n, "spine_mbps": n, "pcie": [gpuset, ...], "source": text}; each word may be left out, and {} says that nothing is known. Other words are dropped. pcie: the sets of devices that share a PCIe switch or host bridge, for readers.
+A report replaces the one before. It is applied and audited once, and the same report again changes nothing. Jobs that run stay where they are.
+Result: false if the report differs from one that was applied less than a minute ago; it is then not applied, and the agent repeats it later.
+Errors: UC401 no such node; 22023.';
 
 CREATE TYPE gpucredit.heartbeat_result AS (org text, job bigint, attempt int,
 	action text, gpus gpucredit.gpuset, share int, deadline timestamptz,

@@ -1094,7 +1094,8 @@ BEGIN ATOMIC
 				ended_at waits_from traceparent name array_key task at_most after
 				held_by deadline'),
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
-				boot_before'),
+				boot_before spine nvlink_mbps leaf_mbps spine_mbps topology
+				topology_at'),
 			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib'),
 			('request', 'result digest'),
 			('reservation', 'gpu_type limit_at latest_at'),

@@ -115,7 +115,9 @@ BEGIN ATOMIC
 				a.d -> 'pool', a.d -> 'gpu_type', a.d -> 'gpus',
 				a.d -> 'gpu_memory_mib', a.d -> 'cpu_milli',
 				a.d -> 'memory_mib', a.d -> 'nvlink_domain', a.d -> 'leaf',
-				a.d -> 'spot', a.d -> 'labels') END
+				a.d -> 'spot', a.d -> 'labels', a.d -> 'spine',
+				a.d -> 'nvlink_mbps', a.d -> 'leaf_mbps',
+				a.d -> 'spine_mbps') END
 		FROM a WHERE a.operation IN ('register_node', 'remove_node')
 		UNION ALL
 		SELECT 'devices of node', a.org, a.audit, jsonb_build_array(a.d ->> 'node'),
@@ -236,7 +238,8 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'node', '', jsonb_build_array(n.node), jsonb_build_array(n.pool,
 			n.gpu_type, n.gpus, n.gpu_memory_mib, n.cpu_milli, n.memory_mib,
-			n.nvlink_domain, n.leaf, n.spot::text, n.labels)
+			n.nvlink_domain, n.leaf, n.spot::text, n.labels, n.spine,
+			n.nvlink_mbps, n.leaf_mbps, n.spine_mbps)
 		FROM gpucredit.node n
 		UNION ALL
 		SELECT 'devices of node', '', jsonb_build_array(n.node),

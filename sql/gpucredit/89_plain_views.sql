@@ -121,7 +121,9 @@ COMMENT ON VIEW gpucredit_views.pools IS
 CREATE VIEW gpucredit_views.nodes WITH (security_invoker) AS
 	SELECT n.node, n.pool, n.gpu_type, n.gpus, n.healthy::text AS healthy,
 		n.spot, n.state, n.reason, n.deadline, n.heard_at, n.takes_work,
-		n.containment, n.pulling
+		n.containment, n.pulling, n.nvlink_domain, n.leaf, n.spine,
+		n.nvlink_mbps, n.leaf_mbps, n.spine_mbps, n.discovered,
+		array_to_string(n.registered, ' ') AS registered
 	FROM gpucredit.nodes n;
 COMMENT ON VIEW gpucredit_views.nodes IS
 'Machines with their devices, and their present states. Key: node';

@@ -116,7 +116,7 @@ GRANT EXECUTE ON FUNCTION			/* metering */
 TO gpucredit_admin, gpucredit_agent;
 
 GRANT EXECUTE ON FUNCTION			/* scheduling cycles; heartbeats */
-	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.poke_addresses,
+	gpucredit.place, gpucredit.placed, gpucredit.heartbeat, gpucredit.report_topology, gpucredit.poke_addresses,
 	gpucredit.reclaim(text, interval), gpucredit.reclaim(text[], interval)
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 

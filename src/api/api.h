@@ -80,6 +80,7 @@
 	X(register_node, NOBODY, WAKES) \
 	X(set_node_key, NOBODY, QUIET) \
 	X(heartbeat, NOBODY, QUIET) \
+	X(report_topology, NOBODY, WAKES) \
 	X(drain, NOBODY, WAKES) \
 	X(resume, NOBODY, WAKES) \
 	X(reclaim, NOBODY, QUIET) \
@@ -107,7 +108,8 @@ typedef enum ApiFunction
 	 (entry) == API_part_ended || (entry) == API_checkpoint || \
 	 (entry) == API_checkpoint_loaded || (entry) == API_log_put || \
 	 (entry) == API_log_keep || (entry) == API_placed || \
-	 (entry) == API_reclaim || (entry) == API_reclaim_nodes)
+	 (entry) == API_reclaim || (entry) == API_reclaim_nodes || \
+	 (entry) == API_report_topology)
 
 /*
  * Calls of tenants and applications, which rate limits apply to.  A call that

@@ -128,7 +128,8 @@ ProofCheckCall(ApiFunction entry, FunctionCallInfo fcinfo)
 	if (there_are_keys() && CallerIsAgent())
 	{
 		SqlConnect();
-		if (entry == API_heartbeat || entry == API_reclaim)
+		if (entry == API_heartbeat || entry == API_reclaim ||
+			entry == API_report_topology)
 			check_node(&node_proven, fcinfo, 0);
 		else if (entry == API_part_ended || entry == API_log_put ||
 				 entry == API_log_keep)

@@ -25,6 +25,8 @@
 									 * job without GPUs */
 #define DECIDE_ANY_TYPE		(-2)	/* type of a quota that counts jobs of all
 									 * types, and jobs without GPUs */
+#define DECIDE_NO_SPINE		(-1)	/* unknown; nodes without one count as
+									 * below one spine */
 #define DECIDE_OWN_GROUP	(-1)	/* the node is alone in its domain or leaf */
 #define DECIDE_NOT_HELD		(-1)	/* no quota keeps the job from starting */
 #define DECIDE_NEVER		INT64_MAX	/* an instant that never comes */
@@ -68,6 +70,14 @@ typedef struct DecideArena
  * memory that the shares on a device use; it may exceed gpu_memory_mib.
  * Devices are numbered from 0.
  */
+/* The levels of the topology, the closest first. */
+typedef enum DecideLevel
+{
+	DECIDE_LEVEL_NVLINK, DECIDE_LEVEL_LEAF, DECIDE_LEVEL_SPINE
+} DecideLevel;
+
+#define DECIDE_LEVELS		(DECIDE_LEVEL_SPINE + 1)
+
 typedef struct DecideNode
 {
 	const char *name;			/* unique; bytewise comparison of names breaks
@@ -84,6 +94,9 @@ typedef struct DecideNode
 								 * value counts as 0 */
 	int32_t		domain;			/* NVLink domain, >= 0, or DECIDE_OWN_GROUP */
 	int32_t		leaf;			/* leaf switch, >= 0, or DECIDE_OWN_GROUP */
+	int32_t		spine;			/* spine, >= 0, or DECIDE_NO_SPINE */
+	int64_t		mbps[DECIDE_LEVELS];	/* Mb/s at each level, or 0 if it is
+										 * not known */
 	bool		spot;			/* the provider may reclaim the node */
 	bool		schedulable;	/* new work may start here: the node is alive
 								 * and not draining */

@@ -106,6 +106,8 @@ typedef struct GpuNode
 	char	   *leaf;
 	bool		spot;
 	Jsonb	   *labels;
+	char	   *spine;
+	int64		mbps[DECIDE_LEVELS];	/* -1 if the operator named none */
 } GpuNode;
 
 /* A locked node, and its pool, which is locked as well. */
@@ -125,6 +127,11 @@ extern void NodeResume(const char *pool, const char *node);
 extern void NodeAudit(FunctionCallInfo fcinfo, const char *operation,
 					  const char *decision, const char *pool,
 					  const char *reason);
+
+/* Defined in report_topology.c. */
+#define MOST_MBPS		INT64CONST(1000000000)
+
+extern const char *const TopologyMbpsWords[DECIDE_LEVELS];
 
 /* Defined in nodes.c. */
 
@@ -161,6 +168,7 @@ typedef struct NodeSet
 	NameTable	types;
 	NameTable	domains;
 	NameTable	leaves;
+	NameTable	spines;
 	NodeLabels *labels;
 } NodeSet;
 

@@ -58,17 +58,20 @@ SQL_STATEMENT(node_lock, SPI_OK_SELECT, "text",
 	" FOR NO KEY UPDATE OF d SKIP LOCKED"
 #define NODE_TYPES \
 	"text, text, text, int, bigint, bigint, bigint, text, text, boolean," \
-	" jsonb, gpucredit.gpuset, timestamptz"
+	" jsonb, gpucredit.gpuset, timestamptz, text, bigint, bigint, bigint"
 SQL_STATEMENT(node_insert, SPI_OK_INSERT, NODE_TYPES,
 			  "INSERT INTO gpucredit.node (node, pool, gpu_type, gpus,"
 			  " gpu_memory_mib, cpu_milli, memory_mib, nvlink_domain, leaf,"
-			  " spot, labels, healthy, heard_at, registered_at)"
+			  " spot, labels, healthy, heard_at, registered_at, spine,"
+			  " nvlink_mbps, leaf_mbps, spine_mbps)"
 			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,"
-			  " $13, $13) ON CONFLICT (node) DO NOTHING");
+			  " $13, $13, $14, $15, $16, $17) ON CONFLICT (node) DO NOTHING");
 SQL_STATEMENT(node_update, SPI_OK_UPDATE, NODE_TYPES,
 			  "UPDATE gpucredit.node n SET gpu_type = $3, gpus = $4,"
 			  " gpu_memory_mib = $5, cpu_milli = $6, memory_mib = $7,"
 			  " nvlink_domain = $8, leaf = $9, spot = $10, labels = $11,"
+			  " spine = $14, nvlink_mbps = $15, leaf_mbps = $16,"
+			  " spine_mbps = $17,"
 			  " healthy = $12, heard_at = $13, reclaim_at ="
 			  " CASE WHEN n.reclaim_at > $13 THEN n.reclaim_at END"
 			  " WHERE n.node = $1 AND n.pool = $2");
@@ -248,6 +251,10 @@ NodeParse(FunctionCallInfo fcinfo, GpuNode *node)
 	node->leaf = ArgNameOrNull(fcinfo, 8, "leaf");
 	node->spot = ArgBool(fcinfo, 9, "spot");
 	node->labels = ArgObject(fcinfo, 10, "labels");
+	node->spine = ArgNameOrNull(fcinfo, 11, "spine");
+	for (int i = 0; i < DECIDE_LEVELS; i++)
+		node->mbps[i] = PG_ARGISNULL(12 + i) ? -1 :
+			ArgInt8(fcinfo, 12 + i, TopologyMbpsWords[i], 0, MOST_MBPS);
 }
 
 /*
@@ -339,6 +346,13 @@ end_fences(const char *pool, const char *node, TimestampTz fenced_since,
 						 TimeValue(fenced_since), TimeValue(now)));
 }
 
+/* A bandwidth that the operator may have named. */
+static NullableDatum
+mbps_value(const GpuNode *node, int level)
+{
+	return node->mbps[level] < 0 ? NullValue() : Int8Value(node->mbps[level]);
+}
+
 /* Inserts or updates a node's row: just heard of, with all devices healthy. */
 static void
 write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
@@ -354,7 +368,9 @@ write_node(SqlStatement *statement, const GpuNode *node, TimestampTz now,
 					   Int8Value(node->cpu_milli), Int8Value(node->memory_mib),
 					   TextValue(node->nvlink_domain), TextValue(node->leaf),
 					   BoolValue(node->spot), JsonValue(node->labels),
-					   DatumValue(GpuSetGetDatum(all)), TimeValue(now))).n;
+					   DatumValue(GpuSetGetDatum(all)), TimeValue(now),
+					   TextValue(node->spine), mbps_value(node, 0),
+					   mbps_value(node, 1), mbps_value(node, 2))).n;
 }
 
 /*

@@ -42,9 +42,18 @@ static int	cache_next = 0;
 
 SQL_STATEMENT(nodes_read, SPI_OK_SELECT, "text, timestamptz",
 			  "SELECT n.node, n.gpu_type, n.gpus, n.gpu_memory_mib,"
-			  " n.cpu_milli, n.memory_mib, n.nvlink_domain, n.leaf, n.spot,"
+			  " n.cpu_milli, n.memory_mib, COALESCE(n.nvlink_domain,"
+			  "  n.topology ->> 'nvlink_domain'),"
+			  " COALESCE(n.leaf, n.topology ->> 'leaf'), n.spot,"
 			  " n.healthy, " NODE_TAKES_WORK("$2") ","
-			  " NULLIF(n.labels, '{}')"
+			  " NULLIF(n.labels, '{}'),"
+			  " COALESCE(n.spine, n.topology ->> 'spine'),"
+			  " COALESCE(n.nvlink_mbps,"
+			  "  (n.topology ->> 'nvlink_mbps')::bigint, 0),"
+			  " COALESCE(n.leaf_mbps,"
+			  "  (n.topology ->> 'leaf_mbps')::bigint, 0),"
+			  " COALESCE(n.spine_mbps,"
+			  "  (n.topology ->> 'spine_mbps')::bigint, 0)"
 			  " FROM gpucredit.node n WHERE n.pool = $1 ORDER BY n.node");
 
 static void table_init(NameTable *table, const char *what);
@@ -68,6 +77,7 @@ NodesLoad(const char *pool, bool read_only)
 	table_init(&set->types, "GPU types");
 	table_init(&set->domains, "NVLink domains");
 	table_init(&set->leaves, "leaves");
+	table_init(&set->spines, "spines");
 	args = VALUES(TextValue(pool), TimeValue(set->heard_since));
 	rows = read_only ? SqlRead(&nodes_read, args) :
 		SqlRun(&nodes_read, args);
@@ -89,6 +99,7 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 	DecideNode *node = &set->nodes[set->n++];
 	char	   *domain = SqlText(rows, i, 7);
 	char	   *leaf = SqlText(rows, i, 8);
+	char	   *spine;
 	bool		isnull;
 
 	node->name = SqlText(rows, i, 1);
@@ -100,6 +111,10 @@ read_node(SqlResult rows, uint64 i, NodeSet *set)
 	node->memory_mib = node->memory_left = SqlInt8(rows, i, 6);
 	node->domain = domain ? name_id(&set->domains, domain) : DECIDE_OWN_GROUP;
 	node->leaf = leaf ? name_id(&set->leaves, leaf) : DECIDE_OWN_GROUP;
+	spine = SqlText(rows, i, 13);
+	node->spine = spine ? name_id(&set->spines, spine) : DECIDE_NO_SPINE;
+	for (int level = 0; level < DECIDE_LEVELS; level++)
+		node->mbps[level] = SqlInt8(rows, i, 14 + level);
 	node->spot = SqlBool(rows, i, 9);
 	node->usable = DatumGetGpuSet(SqlDatum(rows, i, 10, &isnull));
 	node->schedulable = SqlBool(rows, i, 11);
@@ -142,6 +157,8 @@ NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
 				name_id(&set->domains, from->nvlink_domain),
 				.leaf = from->leaf == NULL ? DECIDE_OWN_GROUP :
 				name_id(&set->leaves, from->leaf),
+				.spine = from->spine == NULL ? DECIDE_NO_SPINE :
+				name_id(&set->spines, from->spine),
 				.spot = from->spot,
 				.usable = from->gpus == DECIDE_MAX_DEVICES ? ~(uint64) 0 :
 				(UINT64CONST(1) << from->gpus) - 1,
@@ -149,6 +166,8 @@ NodesSuppose(NodeSet *set, const GpuNode *nodes, int n)
 		};
 		for (int d = 0; d < from->gpus; d++)
 			node->device_left[d] = DECIDE_WHOLE;
+		for (int level = 0; level < DECIDE_LEVELS; level++)
+			node->mbps[level] = Max(from->mbps[level], 0);
 		NodeLabelsAdd(set->labels, from->node, from->labels);
 	}
 	qsort(set->nodes, set->n, sizeof(DecideNode), compare_names);

@@ -52,7 +52,9 @@ static const Word node_words[] = {
 	{"gpu_memory_mib", INT8OID, NULL}, {"cpu_milli", INT8OID, "0"},
 	{"memory_mib", INT8OID, "0"}, {"nvlink_domain", TEXTOID, NULL},
 	{"leaf", TEXTOID, NULL}, {"spot", BOOLOID, "false"},
-	{"labels", JSONBOID, "{}"}
+	{"labels", JSONBOID, "{}"}, {"spine", TEXTOID, NULL},
+	{"nvlink_mbps", INT8OID, NULL}, {"leaf_mbps", INT8OID, NULL},
+	{"spine_mbps", INT8OID, NULL}
 };
 
 static const Word job_words[] = {

@@ -43,8 +43,10 @@ SELECT grant_tier('bell', '', 'premium_training'), grant_tier('bell', 'r', 'clos
 SELECT set_lost_work('standard_training', 'preempted', false);
 SELECT set_retry_rule('mine', 'transient', 10, 'failed', '[3,9]', 'flaky', 'again');
 SELECT register_node('default', 'h' || i, 'H100', 8, 81559, 128000, 1048576,
-	labels => '{"rack": 1}', leaf => 'l1', nvlink_domain => 'v' || i, spot => i = 3)
+	labels => '{"rack": 1}', leaf => 'l1', nvlink_domain => 'v' || i, spot => i = 3,
+	spine => 's1', nvlink_mbps => 3600000, leaf_mbps => 400000, spine_mbps => 200000)
 FROM generate_series(1, 3) i;
+SELECT report_topology('h1', '{"leaf": "l2", "leaf_mbps": 400000}');
 SELECT register_node('default', 't1', 'T4', 4, 16384, 32000, 131072),
 	register_node('f', 'f1', 'H100', 8, 81559);
 SELECT issue('acme', '', 'paid-1', 100000), issue('bell', '', 'paid-2', 100000),

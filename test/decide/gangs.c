@@ -25,19 +25,28 @@ typedef struct Shape
 								 * own */
 	int			domains;		/* number of domains below each leaf; 0 if
 								 * each node has its own */
+	int			spines;			/* number of spines; 0 if none is known */
 	bool		crossed;		/* a domain may be below any leaf */
 	bool		limited;		/* nodes have limits of cpu and memory */
 	bool		busy;			/* some devices are in use */
 } Shape;
 
 /*
- * Places a node in a random leaf and domain.
+ * Places a node in a random leaf, domain and spine.
  */
 static void
 random_place(const Shape *shape, uint64_t *seed, DecideNode *node)
 {
+	uint64_t	side = *seed ^ 0x5eed;
+
 	if (shape->leaves > 0 && random_below(seed, 20) > 0)
 		node->leaf = random_below(seed, shape->leaves);
+	if (shape->spines > 0)
+		node->spine = random_below(&side, 8) == 0 ? DECIDE_NO_SPINE :
+			(node->leaf < 0 ? random_below(&side, 8) : node->leaf) %
+			shape->spines;
+	node->mbps[DECIDE_LEVEL_SPINE] = random_below(&side, 3) * 100000;
+	node->mbps[DECIDE_LEVEL_LEAF] = random_below(&side, 2) * 400000;
 	if (shape->domains == 0 || random_below(seed, 20) == 0)
 		return;
 	if (shape->crossed)
@@ -176,12 +185,15 @@ random_gangs(World *world, uint64_t *seed)
 	Shape		shape;
 	int			n_nodes = 4 + random_below(seed, MOST_NODES - 3);
 	bool		ends = random_below(seed, 3) == 0;
+	uint64_t	side;
 	int			i;
 
 	shape.types = 1 + random_below(seed, 2);
 	shape.most_gpus = gpus[random_below(seed, 6)];
 	shape.leaves = random_below(seed, 4) == 0 ? 0 : 1 + random_below(seed, 6);
 	shape.domains = random_below(seed, 4) == 0 ? 0 : 1 + random_below(seed, 4);
+	side = *seed ^ 0x5eed;
+	shape.spines = random_below(&side, 2) * (1 + random_below(&side, 4));
 	shape.crossed = random_below(seed, 8) == 0;
 	shape.limited = random_below(seed, 3) == 0;
 	shape.busy = random_below(seed, 2) == 0;

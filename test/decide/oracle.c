@@ -5,8 +5,8 @@
  * This is for clusters of a few nodes, or for jobs that stay on one node.  It
  * replays a result job by job in its own order, and at each turn enumerates
  * every assignment of devices.  The job must have started exactly if there is
- * one: with the first possible type, the most devices, and the fewest domains,
- * leaves and nodes.  A single node must be the best one.
+ * one: with the first possible type, the most devices, and the fewest spines,
+ * domains, leaves and nodes.  A single node must be the best one.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,6 +27,7 @@ typedef struct OracleSearch
 	int			domains;
 	int			leaves;
 	int			used;
+	int			spines;
 } OracleSearch;
 
 static int
@@ -111,11 +112,38 @@ groups_used(const OracleSearch *search, bool leaf)
 }
 
 /*
+ * The number of spines above the used nodes; nodes whose spine is not known
+ * count as below one.
+ */
+static int
+spines_used(const OracleSearch *search)
+{
+	int			n = 0;
+	int			i;
+	int			j;
+
+	for (i = 0; i < search->n_nodes; i++)
+	{
+		if (search->given[i] == 0)
+			continue;
+		for (j = 0; j < i; j++)
+		{
+			if (search->given[j] > 0 &&
+				search->nodes[j].spine == search->nodes[i].spine)
+				break;
+		}
+		n += j == i;
+	}
+	return n;
+}
+
+/*
  * Whether an assignment is better than the best so far.  The preferred
  * topology is compared first.
  */
 static bool
-search_better(const OracleSearch *search, int domains, int leaves, int used)
+search_better(const OracleSearch *search, int domains, int leaves, int used,
+			  int spines)
 {
 	DecideTopology prefer = search->request->prefer;
 
@@ -123,6 +151,8 @@ search_better(const OracleSearch *search, int domains, int leaves, int used)
 		return leaves < search->leaves;
 	if (prefer == DECIDE_TOPOLOGY_NODE && used != search->used)
 		return used < search->used;
+	if (spines != search->spines)
+		return spines < search->spines;
 	if (domains != search->domains)
 		return domains < search->domains;
 	if (leaves != search->leaves)
@@ -139,6 +169,7 @@ search_judge(OracleSearch *search)
 {
 	int			domains = groups_used(search, false);
 	int			leaves = groups_used(search, true);
+	int			spines = spines_used(search);
 	int			used = 0;
 	int			i;
 
@@ -148,8 +179,10 @@ search_judge(OracleSearch *search)
 		(search->request->topology == DECIDE_TOPOLOGY_NVLINK && domains > 1) ||
 		(search->request->topology == DECIDE_TOPOLOGY_LEAF && leaves > 1))
 		return;
-	if (!search->found || search_better(search, domains, leaves, used))
+	if (!search->found || search_better(search, domains, leaves, used,
+										spines))
 	{
+		search->spines = spines;
 		search->domains = domains;
 		search->leaves = leaves;
 		search->used = used;
@@ -229,7 +262,7 @@ single_fits(const DecideNode *node, int number,
 			const DecideRequestClass *request, const DecideOffer *offer)
 {
 	OracleSearch search = {node, 1, request, offer, 0, {0}, false, 0,
-		0, 0};
+		0, 0, 0};
 	int			i;
 
 	if (!allowed(node, number, request, offer) ||
@@ -254,7 +287,7 @@ oracle_largest(const DecideNode *nodes, int n_nodes,
 			   const DecideOffer *offer)
 {
 	OracleSearch search = {nodes, n_nodes, request, offer, 0, {0},
-		false, 0, 0, 0};
+		false, 0, 0, 0, 0};
 	int			devices = 0;
 	int			i;
 
@@ -288,22 +321,24 @@ oracle_largest(const DecideNode *nodes, int n_nodes,
 }
 
 /*
- * Finds the fewest domains, then leaves, then nodes that count devices need.
+ * Finds the fewest spines, then domains, then leaves, then nodes that count
+ * devices need.
  */
 void
 oracle_fewest(const DecideNode *nodes, int n_nodes,
 			  const DecideRequestClass *request,
 			  const DecideOffer *offer, int count, int *domains, int *leaves,
-			  int *used)
+			  int *used, int *spines)
 {
 	OracleSearch search = {nodes, n_nodes, request, offer, count, {0},
 		false, 0, 0,
-		0};
+		0, 0};
 
 	search_from(&search, 0, count);
 	*domains = search.domains;
 	*leaves = search.leaves;
 	*used = search.used;
+	*spines = search.spines;
 }
 
 /*
@@ -377,7 +412,7 @@ single_key(const World *world, const DecideNode *node, int number,
 		   const DecideOffer *offer, int count)
 {
 	OracleSearch search = {node, 1, request, offer, count, {0}, false,
-		0, 0, 0};
+		0, 0, 0, 0};
 	int			devices = free_devices(node);
 	int			taken = count;
 	int64_t		left = 0;
@@ -501,6 +536,22 @@ nodes_allocate(DecideNode *nodes, const DecideResult *result,
 }
 
 /*
+ * Whether all nodes are below one spine.
+ */
+static bool
+one_spine(const World *world)
+{
+	int			i;
+
+	for (i = 1; i < world->n_nodes; i++)
+	{
+		if (world->nodes[i].spine != world->nodes[0].spine)
+			return false;
+	}
+	return true;
+}
+
+/*
  * Checks that trying everything would have chosen this start.  Returns NULL,
  * or what is wrong.
  */
@@ -513,10 +564,12 @@ start_error(const World *world, const DecideNode *nodes,
 	const DecidePart *parts = &result->parts[start->first_part];
 	OracleSearch search = {nodes, world->n_nodes, request, offer,
 		count, {0}, false,
-		0, 0, 0};
+		0, 0, 0, 0};
 	int			domains;
 	int			leaves;
 	int			used;
+	int			spines;
+	bool		any;
 	int			i;
 
 	if (start->type != (offer != NULL ? offer->type : DECIDE_NO_TYPE))
@@ -528,7 +581,8 @@ start_error(const World *world, const DecideNode *nodes,
 							count, parts[0].node);
 	oracle_fewest(nodes, world->n_nodes, request, offer, count, &domains,
 				  &leaves,
-				  &used);
+				  &used, &spines);
+	any = request->topology == DECIDE_TOPOLOGY_ANY;
 	for (i = 0; i < start->n_parts; i++)
 		search.given[parts[i].node] = parts[i].gpus;
 	if (request->prefer == DECIDE_TOPOLOGY_LEAF &&
@@ -538,7 +592,13 @@ start_error(const World *world, const DecideNode *nodes,
 	if (request->prefer == DECIDE_TOPOLOGY_NODE && start->n_parts != used)
 		return format("%d nodes where %d do", start->n_parts, used);
 	if (request->prefer != DECIDE_TOPOLOGY_LEAF &&
+		request->prefer != DECIDE_TOPOLOGY_NODE && any &&
+		spines_used(&search) != spines)
+		return format("%d spines where %d do", spines_used(&search), spines);
+	/* Of several sets of spines, and within a leaf, domains are greedy. */
+	if (request->prefer != DECIDE_TOPOLOGY_LEAF &&
 		request->prefer != DECIDE_TOPOLOGY_NODE &&
+		(one_spine(world) || (any && spines == 1)) &&
 		groups_used(&search, false) != domains)
 		return format("%d domains where %d do", groups_used(&search, false),
 					  domains);

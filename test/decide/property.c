@@ -20,6 +20,7 @@ random_node(World *world, uint64_t *seed, int index, bool nested)
 	char	   *name = format("n%02d", (index * 7 + 3) % 100);
 	int			type = random_below(seed, 4) > 0 ? 0 : random_below(seed, 3);
 	DecideNode *node = world_node(world, name, type, random_below(seed, 5));
+	uint64_t	side = *seed ^ 0x5eed;
 	int			i;
 
 	free(name);
@@ -43,6 +44,12 @@ random_node(World *world, uint64_t *seed, int index, bool nested)
 			node->leaf * 2 + random_below(seed, 2) : random_below(seed, 4);
 	if (nested && node->leaf < 0)
 		node->domain = DECIDE_OWN_GROUP;
+	/* of a seed of its own, so that pools without spines stay as they are */
+	if (nested)
+		node->spine = random_below(&side, 5) == 0 ?
+			random_below(&side, 4) - 1 : node->leaf / 2;
+	for (i = 0; nested && i < DECIDE_LEVELS; i++)
+		node->mbps[i] = random_below(&side, 3) * 100000;
 	node->spot = random_below(seed, 6) == 0;
 	node->schedulable = random_below(seed, 10) > 0;
 	if (random_below(seed, 5) == 0)

@@ -352,6 +352,8 @@ world_permute(const World *world, uint64_t *seed, World *other,
 			node->domain = labels[old->domain % 1000];
 		if (old->leaf >= 0)
 			node->leaf = labels[old->leaf % 1000];
+		if (old->spine >= 0)
+			node->spine = labels[old->spine % 1000];
 	}
 	for (i = 0; i < world->n_requests; i++)
 		request_order[requests[i]] =

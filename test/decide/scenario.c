@@ -67,7 +67,7 @@ substituted(const char *line, const char *vary)
 }
 
 /*
- * Returns the number of a domain's or leaf's label: its position in a list of
+ * Returns the number of a domain's, leaf's or spine's label: its position in a list of
  * labels.
  */
 int
@@ -138,6 +138,8 @@ node_word(DecideNode *node, char *word)
 		node->domain = label_number(value);
 	else if (strcmp(word, "leaf") == 0)
 		node->leaf = label_number(value);
+	else if (strcmp(word, "spine") == 0)
+		node->spine = label_number(value);
 	else if (strcmp(word, "left") == 0)
 		return free_parse(value, node);
 	else if (strcmp(word, "busy") == 0 || strcmp(word, "broken") == 0 ||
@@ -157,6 +159,12 @@ node_word(DecideNode *node, char *word)
 	}
 	else if (!number_parse(value, &n))
 		return false;
+	else if (strcmp(word, "nvlink_mbps") == 0)
+		node->mbps[DECIDE_LEVEL_NVLINK] = n;
+	else if (strcmp(word, "leaf_mbps") == 0)
+		node->mbps[DECIDE_LEVEL_LEAF] = n;
+	else if (strcmp(word, "spine_mbps") == 0)
+		node->mbps[DECIDE_LEVEL_SPINE] = n;
 	else if (strcmp(word, "cpu") == 0)
 		node->cpu_milli = node->cpu_left = n;
 	else if (strcmp(word, "mem") == 0)

@@ -281,6 +281,7 @@ world_node(World *world, const char *name, int type, int gpus)
 	node->gpu_memory_mib = 80 * 1024;
 	node->domain = DECIDE_OWN_GROUP;
 	node->leaf = DECIDE_OWN_GROUP;
+	node->spine = DECIDE_NO_SPINE;
 	node->schedulable = true;
 	node->usable = UINT64_MAX;
 	for (i = 0; i < DECIDE_MAX_DEVICES; i++)

@@ -229,7 +229,8 @@ extern int	oracle_largest(const DecideNode *nodes, int n_nodes,
 extern void oracle_fewest(const DecideNode *nodes, int n_nodes,
 						  const DecideRequestClass *request,
 						  const DecideOffer *offer,
-						  int count, int *domains, int *leaves, int *used);
+						  int count, int *domains, int *leaves, int *used,
+						  int *spines);
 extern char *oracle_judge(const World *world, const DecideResult *result,
 						  long *leaf_misses);
 

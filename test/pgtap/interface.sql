@@ -211,8 +211,9 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'SETOF attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint, at timestamptz, bad_at timestamptz',
 	's', 'admin app auditor operator tenant'),
 -- nodes
-('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}''',
+('register_node', 'pool text, node text, gpu_type text, gpus int, gpu_memory_mib bigint, cpu_milli bigint DEFAULT 0, memory_mib bigint DEFAULT 0, nvlink_domain text DEFAULT NULL, leaf text DEFAULT NULL, spot boolean DEFAULT false, labels jsonb DEFAULT ''{}'', spine text DEFAULT NULL, nvlink_mbps bigint DEFAULT NULL, leaf_mbps bigint DEFAULT NULL, spine_mbps bigint DEFAULT NULL',
 	'void', 'v', 'admin operator'),
+('report_topology', 'node text, topology jsonb', 'boolean', 'v', 'admin agent operator'),
 ('set_node_key', 'node text, sha256 bytea', 'void', 'v', 'admin operator'),
 ('heartbeat', 'node text, healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL, about jsonb DEFAULT NULL',
 	'SETOF org text, job bigint, attempt int, action text, gpus gpucredit.gpuset, share int, deadline timestamptz, time_left interval, spec jsonb',
@@ -452,7 +453,7 @@ FROM (VALUES
 	('events', 'org text, event bigint, at timestamp with time zone, kind text, account text, job bigint, attempt integer, decision text, reason text, detail jsonb'),
 	('holds', 'org text, hold bigint, account text, job bigint, drawn numeric, held numeric, captured numeric, refunded numeric, released numeric, lapsed numeric, uncollected numeric, expires_at timestamp with time zone, created_at timestamp with time zone, closed_at timestamp with time zone, trace uuid'),
 	('jobs', 'org text, job bigint, account text, pool text, tier text, request text, state text, attempt integer, failures integer, gpu_type text, gpus integer, share integer, elapsed interval, held numeric, used numeric, submitted_at timestamp with time zone, not_before timestamp with time zone, started_at timestamp with time zone, ended_at timestamp with time zone, trace uuid, progress bigint, utilization real, log text, name text, array_key text, task bigint, at_most integer, after text, held_by text, deadline timestamp with time zone, labels jsonb, wall_limit interval, per_gpu_hour numeric, outcome text, exit_code integer, message text, billed numeric, nodes text'),
-	('nodes', 'node text, pool text, gpu_type text, gpus integer, healthy text, spot boolean, state text, reason text, deadline timestamp with time zone, heard_at timestamp with time zone, takes_work boolean, containment text, pulling integer'),
+	('nodes', 'node text, pool text, gpu_type text, gpus integer, healthy text, spot boolean, state text, reason text, deadline timestamp with time zone, heard_at timestamp with time zone, takes_work boolean, containment text, pulling integer, nvlink_domain text, leaf text, spine text, nvlink_mbps bigint, leaf_mbps bigint, spine_mbps bigint, discovered jsonb, registered text'),
 	('pools', 'pool text, policy jsonb, created_at timestamp with time zone'),
 	('prices', 'gpu_type text, pool text, spot boolean, effective_at timestamp with time zone, per_gpu_hour numeric, revision integer, recorded_at timestamp with time zone'),
 	('tiers', 'tier text, rank integer, can_preempt boolean, preemptible text, max_wait interval, max_wall interval, min_run interval, grace interval, ages_to integer, price_factor numeric(7,3), open boolean, bill_lost_work boolean')) AS v (name, columns)

@@ -41,7 +41,7 @@ INSERT INTO listed VALUES
 ('function', 'admin agent app tenant',
 	'settle'),
 ('function', 'admin agent operator',
-	'heartbeat place placed poke_addresses reclaim'),
+	'heartbeat place placed poke_addresses reclaim report_topology'),
 ('function', 'admin agent auditor operator',
 	'plan'),
 ('function', 'admin app auditor',

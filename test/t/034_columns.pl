@@ -40,6 +40,7 @@ my @listed = (
 	[ 'quota_lock', 'turn', '.*', 'a counter that conflicts with older snapshots' ],
 	[ 'rate_limit', 'setting', '.*', 'a random number that makes a limit start full' ],
 	[ 'node', 'heard_at|about|tells_running|boot_before', '.*', 'its agent\'s last report, replaced by the next' ],
+	[ 'node', 'topology|topology_at', '.*', 'its agent\'s last report, which it repeats with each connection' ],
 	[ 'node', 'registered_at', '.*', 'an instant to show' ],
 	[ 'budget_log', 'entry|is_new', '.*', 'where reports of the past begin to count' ],
 	[ 'budget_counter', 'made_at', '.*', 'only calls that began before their budget look at it' ],

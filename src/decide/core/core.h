@@ -31,6 +31,9 @@ typedef struct Host
 	int32_t		gpus;
 	int32_t		domain;			/* lowest host of its NVLink domain */
 	int32_t		leaf;			/* lowest host of its leaf */
+	int32_t		spine;			/* label of its spine, from 0; hosts whose
+								 * spine is not known have one label */
+	int64_t		mbps[DECIDE_LEVELS];	/* Mb/s at each level; 0 if not known */
 	int32_t		kind;			/* index of the entry of its type in
 								 * Cycle.types */
 	int32_t		near;			/* its position in by_near */
@@ -95,6 +98,9 @@ typedef struct Plan
 	int32_t		n;
 	int32_t		domains;
 	int32_t		leaves;
+	int32_t		spines;
+	int64_t		mbps;			/* lowest bandwidth of its hosts at the widest
+								 * level that it crosses; 0 if not known */
 	int64_t		loss;			/* usable devices that the pool loses */
 	int64_t		free_left;		/* devices that stay free on the hosts used */
 	int64_t		cache_misses;	/* number of hosts that do not hold the job's
@@ -293,6 +299,11 @@ typedef struct Cycle
 								 * until a gang needs it */
 	int32_t    *by_leaf;		/* in order of type, leaf, domain, host; NULL
 								 * until a gang needs it */
+	int32_t    *by_spine;		/* in order of type, spine, then as by_domain;
+								 * NULL if all hosts are below one spine */
+	int32_t    *by_spine_leaf;	/* in order of type, spine, then as by_leaf;
+								 * NULL as by_spine */
+	int32_t		n_spines;		/* labels of spines are below this */
 	int32_t    *by_near;		/* in order of type, leaf, domain, host, by
 								 * the labels that the caller gave domains and
 								 * leaves */

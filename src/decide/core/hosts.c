@@ -121,6 +121,63 @@ compare_leaf_label(const void *context, int32_t a, int32_t b)
 	return a < b ? -1 : 1;
 }
 
+/*----------
+ * The order by which spines are numbered:
+ *
+ * 1. label of the spine;
+ * 2. name of the host, by which hosts are numbered.
+ *----------
+ */
+static int
+compare_spine_label(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].spine != hosts[b].spine)
+		return hosts[a].spine < hosts[b].spine ? -1 : 1;
+	return a < b ? -1 : 1;
+}
+
+/*----------
+ * The order that puts the hosts of one spine side by side:
+ *
+ * 1. GPU type;
+ * 2. spine;
+ * 3. domain, and what follows it there.
+ *----------
+ */
+static int
+compare_spine(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].type != hosts[b].type)
+		return hosts[a].type < hosts[b].type ? -1 : 1;
+	if (hosts[a].spine != hosts[b].spine)
+		return hosts[a].spine < hosts[b].spine ? -1 : 1;
+	return compare_domain(context, a, b);
+}
+
+/*----------
+ * The same, with the hosts of each leaf side by side:
+ *
+ * 1. GPU type;
+ * 2. spine;
+ * 3. leaf, and what follows it there.
+ *----------
+ */
+static int
+compare_spine_leaf(const void *context, int32_t a, int32_t b)
+{
+	const Host *hosts = context;
+
+	if (hosts[a].type != hosts[b].type)
+		return hosts[a].type < hosts[b].type ? -1 : 1;
+	if (hosts[a].spine != hosts[b].spine)
+		return hosts[a].spine < hosts[b].spine ? -1 : 1;
+	return compare_leaf(context, a, b);
+}
+
 /*
  * Fills in a host from its node.
  */
@@ -135,6 +192,8 @@ host_load(Host *host, const DecideNode *node, int32_t index)
 	host->gpus = node->gpus;
 	host->domain = node->domain;
 	host->leaf = node->leaf;
+	host->spine = node->spine;
+	memcpy(host->mbps, node->mbps, sizeof(host->mbps));
 	host->gpu_memory_mib = node->gpu_memory_mib;
 	host->cpu_milli = node->cpu_milli;
 	host->memory_mib = node->memory_mib;
@@ -229,6 +288,45 @@ DecideHostsLoad(Cycle *cycle)
 }
 
 /*
+ * Numbers the spines from 0 in the order of their lowest hosts, and makes the
+ * orders by spine if there are several.  Returns false if memory runs out.
+ */
+static bool
+group_spines(Cycle *cycle, const int32_t *by_domain, const int32_t *by_leaf)
+{
+	Host	   *hosts = cycle->hosts;
+	int32_t		n = cycle->n_hosts;
+	int32_t    *order = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	int32_t    *other = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	int32_t    *label = DecideAlloc(cycle->arena, n, sizeof(int32_t));
+	int32_t		i;
+
+	if (order == NULL || other == NULL || label == NULL)
+		return false;
+	for (i = 0; i < n; i++)
+		order[i] = i;
+	if (!DecideSort(cycle->arena, order, n, compare_spine_label, hosts))
+		return false;
+	for (i = 0; i < n; i++)
+		label[order[i]] = i > 0 &&
+			hosts[order[i]].spine == hosts[order[i - 1]].spine ?
+			label[order[i - 1]] : order[i];
+	for (i = 0; i < n; i++)
+		hosts[i].spine = label[i] == i ? cycle->n_spines++ :
+			hosts[label[i]].spine;
+	if (cycle->n_spines < 2)
+		return true;
+	memcpy(order, by_domain, (size_t) n * sizeof(int32_t));
+	memcpy(other, by_leaf, (size_t) n * sizeof(int32_t));
+	if (!DecideSort(cycle->arena, order, n, compare_spine, hosts) ||
+		!DecideSort(cycle->arena, other, n, compare_spine_leaf, hosts))
+		return false;
+	cycle->by_spine = order;
+	cycle->by_spine_leaf = other;
+	return true;
+}
+
+/*
  * Identifies each domain and leaf by its lowest host, and makes the orders
  * that gangs need.  A host without a domain or leaf is alone in its own.
  * Returns false if memory runs out.
@@ -275,7 +373,8 @@ DecideHostsGroup(Cycle *cycle)
 		hosts[i].leaf = lowest[n + i];
 	}
 	if (!DecideSort(cycle->arena, by_domain, n, compare_domain, hosts) ||
-		!DecideSort(cycle->arena, by_leaf, n, compare_leaf, hosts))
+		!DecideSort(cycle->arena, by_leaf, n, compare_leaf, hosts) ||
+		!group_spines(cycle, by_domain, by_leaf))
 		return false;
 	cycle->by_domain = by_domain;
 	cycle->by_leaf = by_leaf;

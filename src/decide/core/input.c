@@ -31,6 +31,13 @@ node_error(const DecideNode *node)
 		return "a node has a negative capacity";
 	if (node->domain < DECIDE_OWN_GROUP || node->leaf < DECIDE_OWN_GROUP)
 		return "a node has a negative domain or leaf";
+	if (node->spine < DECIDE_NO_SPINE)
+		return "a node has a negative spine";
+	for (i = 0; i < DECIDE_LEVELS; i++)
+	{
+		if (node->mbps[i] < 0)
+			return "a node has a negative bandwidth";
+	}
 	for (i = 0; i < node->gpus; i++)
 	{
 		if (node->device_left[i] > DECIDE_WHOLE)

@@ -8,6 +8,11 @@
  * all scopes that the topology allows wins; if the topology is any or nvlink,
  * each leaf is tried as a scope, too.
  *
+ * If the topology is any and hosts are below several spines, each spine with
+ * room is a scope as well.  If none has, the roomiest spines together are one,
+ * and with them the one that has the least room for what is left; fewer spines
+ * do not suffice.
+ *
  * Within a scope whole domains are used, roomiest first, until one domain has
  * room for the remaining devices; this uses the fewest domains possible.  Of
  * equally roomy domains, those below a leaf in use come first, then those
@@ -133,6 +138,9 @@ struct GangScratch
 	uint64_t   *leaf_seen;		/* one for each leaf: stamp of the last plan
 								 * that used it */
 	uint64_t   *part_seen;		/* the same for one group of a plan */
+	uint64_t   *spine_seen;		/* one for each spine, as leaf_seen */
+	int64_t    *spine_capacity; /* one for each spine of the type */
+	int32_t    *joined;			/* hosts of several spines, as a scope */
 	uint64_t	stamp;
 	Plan		best;
 	Plan		trial;
@@ -146,7 +154,8 @@ struct GangScratch
 static void
 plan_clear(Plan *plan)
 {
-	plan->n = plan->domains = plan->leaves = 0;
+	plan->n = plan->domains = plan->leaves = plan->spines = 0;
+	plan->mbps = 0;
 	plan->loss = plan->free_left = plan->spare = plan->cache_misses = 0;
 }
 
@@ -170,13 +179,16 @@ plan_add(Cycle *cycle, const GangRequest *gang, Plan *plan, int32_t host,
  * The better plan of two for a gang comes first:
  *
  * 1. the count that the job prefers to be low: leaves or hosts;
- * 2. fewest NVLink domains;
- * 3. fewest leaves of the network;
- * 4. fewest hosts;
- * 5. least usable devices lost in the pool, as the policy counts them;
- * 6. fewest devices left free on the hosts of the plan;
- * 7. least capacity left in the domain or leaf;
- * 8. fewest hosts without the job's cache.
+ * 2. fewest spines of the network;
+ * 3. fewest NVLink domains;
+ * 4. fewest leaves of the network;
+ * 5. fewest hosts;
+ * 6. highest bandwidth at the widest level that it crosses, where the
+ *    narrowest of its hosts counts;
+ * 7. least usable devices lost in the pool, as the policy counts them;
+ * 8. fewest devices left free on the hosts of the plan;
+ * 9. least capacity left in the domain, leaf or spine;
+ * 10. fewest hosts without the job's cache.
  *----------
  */
 static int
@@ -186,12 +198,16 @@ plan_compare(const Plan *a, const Plan *b, DecideTopology prefer)
 		return a->leaves < b->leaves ? -1 : 1;
 	if (prefer == DECIDE_TOPOLOGY_NODE && a->n != b->n)
 		return a->n < b->n ? -1 : 1;
+	if (a->spines != b->spines)
+		return a->spines < b->spines ? -1 : 1;
 	if (a->domains != b->domains)
 		return a->domains < b->domains ? -1 : 1;
 	if (a->leaves != b->leaves)
 		return a->leaves < b->leaves ? -1 : 1;
 	if (a->n != b->n)
 		return a->n < b->n ? -1 : 1;
+	if (a->mbps != b->mbps)
+		return a->mbps > b->mbps ? -1 : 1;
 	if (a->loss != b->loss)
 		return a->loss < b->loss ? -1 : 1;
 	if (a->free_left != b->free_left)
@@ -484,6 +500,30 @@ plan_count(Cycle *cycle, Plan *plan)
 }
 
 /*
+ * Counts the spines of a complete plan, and finds its bandwidth.
+ */
+static void
+plan_measure(Cycle *cycle, Plan *plan)
+{
+	GangScratch *gang = cycle->gang;
+	uint64_t	stamp = ++gang->stamp;
+	DecideLevel level = plan->domains == 1 ? DECIDE_LEVEL_NVLINK :
+		plan->leaves == 1 ? DECIDE_LEVEL_LEAF : DECIDE_LEVEL_SPINE;
+	int32_t		i;
+
+	plan->mbps = INT64_MAX;
+	for (i = 0; i < plan->n; i++)
+	{
+		const Host *host = &cycle->hosts[plan->hosts[i]];
+
+		plan->spines += gang->spine_seen[host->spine] != stamp;
+		gang->spine_seen[host->spine] = stamp;
+		if (host->mbps[level] < plan->mbps)
+			plan->mbps = host->mbps[level];
+	}
+}
+
+/*
  * Plans the gang within a scope that has room for it.
  */
 static void
@@ -516,6 +556,7 @@ scope_plan(Cycle *cycle, const GangRequest *request, const Scope *scope,
 	group_last(cycle, request, n, wanted, stamp, plan);
 	if (prefer == DECIDE_TOPOLOGY_LEAF || prefer == DECIDE_TOPOLOGY_NODE)
 		plan_count(cycle, plan);
+	plan_measure(cycle, plan);
 	DecidePoll(cycle->arena);
 }
 
@@ -567,6 +608,112 @@ narrow_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 }
 
 /*
+ * Finds the next spine among the hosts of one type, and adds up its capacity.
+ * The caller begins with a zeroed scope.  Returns false if there are no more.
+ */
+static bool
+spine_next(const Cycle *cycle, const int32_t *hosts, int32_t n, Scope *scope,
+		   int64_t *capacity)
+{
+	int32_t		i = scope->next;
+	int32_t		spine;
+
+	if (i >= n)
+		return false;
+	scope->hosts = hosts + i;
+	spine = cycle->hosts[hosts[i]].spine;
+	for (*capacity = 0; i < n && cycle->hosts[hosts[i]].spine == spine; i++)
+		*capacity += cycle->gang->capacity[hosts[i]];
+	scope->n = (int32_t) (hosts + i - scope->hosts);
+	scope->next = i;
+	return true;
+}
+
+/*
+ * Returns the spine of the roomiest or, if wanted is not 0, of the one that has
+ * the least room for so many devices.  Returns -1 if there is none.
+ */
+static int32_t
+spine_best(const Cycle *cycle, int64_t wanted)
+{
+	const int64_t *capacity = cycle->gang->spine_capacity;
+	int32_t		best = -1;
+	int32_t		i;
+
+	for (i = 0; i < cycle->n_spines; i++)
+	{
+		if (capacity[i] > 0 && capacity[i] >= wanted &&
+			(best < 0 || (wanted > 0 ? capacity[i] < capacity[best] :
+						  capacity[i] > capacity[best])))
+			best = i;
+	}
+	return best;
+}
+
+/*
+ * Tries the fewest spines that together have room, when none has by itself.
+ * Their capacities are in the scratch memory.
+ */
+static void
+spines_join(Cycle *cycle, const TypeRange *range, const GangRequest *request,
+			DecideTopology prefer)
+{
+	GangScratch *gang = cycle->gang;
+	const int32_t *order = (prefer == DECIDE_TOPOLOGY_LEAF ?
+							cycle->by_leaf : cycle->by_domain) + range->first;
+	uint64_t	stamp = ++gang->stamp;
+	int64_t		wanted = request->count;
+	Scope		scope = {gang->joined, 0, 0};
+	int32_t		i;
+
+	while (wanted > 0)
+	{
+		int32_t		spine = spine_best(cycle, wanted);
+
+		if (spine < 0)
+			spine = spine_best(cycle, 0);
+		wanted -= gang->spine_capacity[spine];
+		gang->spine_capacity[spine] = 0;
+		gang->spine_seen[spine] = stamp;
+	}
+	for (i = 0; i < range->n; i++)
+	{
+		if (gang->spine_seen[cycle->hosts[order[i]].spine] == stamp)
+			gang->joined[scope.n++] = order[i];
+	}
+	scope_try(cycle, request, &scope, prefer);
+}
+
+/*
+ * Tries each spine as a scope, or the fewest that together have room.
+ */
+static void
+spines_try(Cycle *cycle, const TypeRange *range, const GangRequest *request,
+		   DecideTopology prefer)
+{
+	GangScratch *gang = cycle->gang;
+	const int32_t *order = (prefer == DECIDE_TOPOLOGY_LEAF ?
+							cycle->by_spine_leaf : cycle->by_spine) +
+		range->first;
+	bool		fits = false;
+	int64_t		capacity;
+	Scope		scope = {0};
+
+	memset(gang->spine_capacity, 0,
+		   (size_t) cycle->n_spines * sizeof(int64_t));
+	while (spine_next(cycle, order, range->n, &scope, &capacity))
+	{
+		gang->spine_capacity[cycle->hosts[scope.hosts[0]].spine] = capacity;
+		if (capacity < request->count)
+			continue;
+		fits = true;
+		scope_try(cycle, request, &scope, prefer);
+	}
+	if (!fits)
+		spines_join(cycle, range, request, prefer);
+}
+
+/*
  * Tries every scope that the topology allows, and smaller ones.
  */
 static void
@@ -579,6 +726,8 @@ scopes_try(Cycle *cycle, const TypeRange *range, const GangRequest *request)
 
 	if (topology == DECIDE_TOPOLOGY_ANY)
 		narrow_try(cycle, range, request);
+	if (topology == DECIDE_TOPOLOGY_ANY && cycle->by_spine != NULL)
+		spines_try(cycle, range, request, prefer);
 	if (topology == DECIDE_TOPOLOGY_ANY && prefer == DECIDE_TOPOLOGY_LEAF)
 	{
 		/* all hosts, sorted by leaf */
@@ -674,15 +823,20 @@ DecideGangPrepare(Cycle *cycle)
 	gang->leaf_capacity = DecideAlloc(arena, n, sizeof(int64_t));
 	gang->leaf_seen = DecideAlloc(arena, n, sizeof(uint64_t));
 	gang->part_seen = DecideAlloc(arena, n, sizeof(uint64_t));
+	gang->spine_seen = DecideAlloc(arena, n, sizeof(uint64_t));
+	gang->spine_capacity = DecideAlloc(arena, n, sizeof(int64_t));
+	gang->joined = DecideAlloc(arena, n, sizeof(int32_t));
 	if (gang->capacity == NULL || gang->keys == NULL ||
 		gang->keys_spare == NULL || gang->groups == NULL ||
 		gang->leaf_capacity == NULL || gang->leaf_seen == NULL ||
-		gang->part_seen == NULL || !plan_alloc(cycle, &gang->best) ||
+		gang->part_seen == NULL || gang->spine_seen == NULL ||
+		gang->spine_capacity == NULL || gang->joined == NULL || !plan_alloc(cycle, &gang->best) ||
 		!plan_alloc(cycle, &gang->trial) || !plan_alloc(cycle, &gang->part) ||
 		!plan_alloc(cycle, &gang->part_best))
 		return false;
 	memset(gang->leaf_seen, 0, (size_t) n * sizeof(uint64_t));
 	memset(gang->part_seen, 0, (size_t) n * sizeof(uint64_t));
+	memset(gang->spine_seen, 0, (size_t) n * sizeof(uint64_t));
 	gang->stamp = 0;
 	cycle->gang = gang;
 	return true;

@@ -120,8 +120,11 @@ static TimestampTz end_after(const SchedCycle *cycle, const DecideStart *start,
 static void insert_devices(const SchedCycle *cycle);
 static void audit_starts(const SchedCycle *cycle);
 static void audit_score(AuditRow *row, const SchedCycle *cycle, int i);
+static int32_t domain_of(const DecideNode *node);
+static int32_t leaf_of(const DecideNode *node);
+static int32_t spine_of(const DecideNode *node);
 static int	count_groups(const SchedCycle *cycle, const DecideStart *start,
-						 bool leaves);
+						 int32_t (*group_of) (const DecideNode *));
 
 /* The queue entries of the job that the i-th start of the decision starts. */
 #define START_JOB(cycle, i) (&(cycle)->jobs[(cycle)->result.starts[i].job])
@@ -457,18 +460,41 @@ audit_score(AuditRow *row, const SchedCycle *cycle, int i)
 	if (start->type == DECIDE_NO_TYPE)
 		return;
 	AuditNumber(row, "score",
-				psprintf("{\"domains\":%d,\"leaves\":%d,\"nodes\":%d,"
-						 "\"fit\":%lld}", count_groups(cycle, start, false),
-						 count_groups(cycle, start, true), start->n_parts,
-						 (long long) start->fit));
+				psprintf("{\"domains\":%d,\"leaves\":%d,%s\"nodes\":%d,"
+						 "\"fit\":%lld}", count_groups(cycle, start, domain_of),
+						 count_groups(cycle, start, leaf_of),
+						 cycle->set->spines.n == 0 ? "" :
+						 psprintf("\"spines\":%d,",
+								  count_groups(cycle, start, spine_of)),
+						 start->n_parts, (long long) start->fit));
+}
+
+static int32_t
+domain_of(const DecideNode *node)
+{
+	return node->domain;
+}
+
+static int32_t
+leaf_of(const DecideNode *node)
+{
+	return node->leaf;
+}
+
+/* Nodes whose spine is not known count as below one spine. */
+static int32_t
+spine_of(const DecideNode *node)
+{
+	return node->spine == DECIDE_NO_SPINE ? PG_INT32_MAX : node->spine;
 }
 
 /*
- * Returns the number of different NVLink domains, or leaf switches, that a
- * start uses.
+ * Returns the number of different NVLink domains, leaf switches or spines that
+ * a start uses.
  */
 static int
-count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
+count_groups(const SchedCycle *cycle, const DecideStart *start,
+			 int32_t (*group_of) (const DecideNode *))
 {
 	const DecidePart *parts = &cycle->result.parts[start->first_part];
 	const DecideNode *nodes = cycle->set->nodes;
@@ -476,14 +502,12 @@ count_groups(const SchedCycle *cycle, const DecideStart *start, bool leaves)
 
 	for (int p = 0; p < start->n_parts; p++)
 	{
-		int32_t		group = leaves ? nodes[parts[p].node].leaf :
-			nodes[parts[p].node].domain;
+		int32_t		group = group_of(&nodes[parts[p].node]);
 		int			q = 0;
 
 		CHECK_FOR_INTERRUPTS();
 		while (group != DECIDE_OWN_GROUP && q < p &&
-			   group != (leaves ? nodes[parts[q].node].leaf :
-						 nodes[parts[q].node].domain))
+			   group != group_of(&nodes[parts[q].node]))
 			q++;
 		n += group == DECIDE_OWN_GROUP || q == p;
 	}
