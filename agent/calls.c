@@ -31,6 +31,7 @@
 #include "orders.h"
 #include "sessions.h"
 #include "spot_watch.h"
+#include "topology_watch.h"
 
 #define PAUSE_LEAST		(500 * NS_PER_MS)
 #define PAUSE_MOST		(60 * NS_PER_S)
@@ -130,7 +131,7 @@ CallsMake(void)
 		settle(attempt);
 	else if (any_to_meter())
 		meter();
-	else if (!LogAnswer())
+	else if (!TopologyReport() && !LogAnswer())
 		(void) KeepLog();
 }
 

@@ -17,6 +17,7 @@
 #include "log.h"
 #include "network_address.h"
 #include "settings.h"
+#include "topology_read.h"
 #include "users.h"
 #include "xid.h"
 
@@ -45,10 +46,13 @@ Config		config = {
 	.image_mounts = "",
 	.spot = "no",
 	.spot_url = "http://169.254.169.254",
+	.topology = "",
+	.infiniband = "/sys/class/infiniband",
 	.foreign_stop = "",
 	.log_folder = "",
 	.listen = "no",
 	.spot_poll_ms = 5000,
+	.topology_poll_ms = 60000,
 	.heartbeat_ms = 5000,
 	.meter_ms = 60000,
 	.stop_grace_ms = 10000,
@@ -80,11 +84,14 @@ static const Setting settings[] = {
 	{"image_mounts", &config.image_mounts, NULL, 0, 0},
 	{"spot", &config.spot, NULL, 0, 0},
 	{"spot_url", &config.spot_url, NULL, 0, 0},
+	{"topology", &config.topology, NULL, 0, 0},
+	{"infiniband", &config.infiniband, NULL, 0, 0},
 	{"foreign_stop", &config.foreign_stop, NULL, 0, 0},
 	{"log_folder", &config.log_folder, NULL, 0, 0},
 	{"listen", &config.listen, NULL, 0, 0},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
 	{"spot_poll_ms", NULL, &config.spot_poll_ms, 100, 60000},
+	{"topology_poll_ms", NULL, &config.topology_poll_ms, 100, 3600000},
 	{"meter_ms", NULL, &config.meter_ms, 100, 300000},
 	{"device_poll_ms", NULL, &config.device_poll_ms, 100, 600000},
 	{"nvml_timeout_ms", NULL, &config.nvml_timeout_ms, 100, 600000},
@@ -129,6 +136,10 @@ ConfigRead(const char *path, bool of_node)
 	if (strcmp(config.spot, "no") != 0 && strcmp(config.spot, "aws") != 0 &&
 		strcmp(config.spot, "gcp") != 0 && strcmp(config.spot, "azure") != 0)
 		Die("%s: spot is no, aws, gcp or azure, not \"%s\"", path, config.spot);
+	if (*config.topology != '\0' && strcmp(config.topology, "none") != 0 &&
+		!TopologyFileKnown(config.topology))
+		Die("%s: topology is none, or a file as conf:PATH, yaml:PATH or"
+			" ibnetdiscover:PATH, not \"%s\"", path, config.topology);
 	if (strncmp(config.spot_url, "http://", 7) != 0)
 		Die("%s: spot_url begins with http://, not \"%s\"", path,
 			config.spot_url);

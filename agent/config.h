@@ -43,6 +43,10 @@ typedef struct Config
 	char	   *spot;			/* whose notice to watch: "no", "aws", "gcp"
 								 * or "azure" */
 	char	   *spot_url;		/* where the metadata service answers */
+	char	   *topology;		/* "conf:PATH", "yaml:PATH" or
+								 * "ibnetdiscover:PATH": the file that has the
+								 * node's place; "none"; or empty */
+	char	   *infiniband;		/* folder of the node's InfiniBand adapters */
 	char	   *foreign_stop;	/* program that ends a job of another
 								 * scheduler */
 	char	   *log_folder;		/* folder for the output of ended jobs; empty
@@ -50,6 +54,7 @@ typedef struct Config
 	char	   *listen;			/* whether to LISTEN in the database, "yes" or
 								 * "no" */
 	long		spot_poll_ms;	/* interval of asking for a notice */
+	long		topology_poll_ms;	/* interval of reading that file */
 	long		heartbeat_ms;
 	long		meter_ms;
 	long		device_poll_ms; /* interval of checking each GPU */

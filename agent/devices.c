@@ -54,7 +54,8 @@ DeviceAdd(const char *uuid)
 	memset(device, 0, sizeof(Device));
 	snprintf(device->uuid, sizeof(device->uuid), "%s", uuid);
 	device->index = device->processes = device->utilization = -1;
-	device->used_mib = device->ecc = -1;
+	device->used_mib = device->ecc = device->link_mbps = -1;
+	device->pcie = -1;
 	ndevices++;
 	DeviceIsNew(ndevices - 1);
 	return ndevices - 1;

@@ -29,6 +29,11 @@ typedef struct Device
 	int64_t		ecc;			/* uncorrected memory errors since the boot */
 	char		xids[128];		/* Xids in the inventory file that were
 								 * handled already */
+	char		fabric[64];		/* NVLink fabric of several machines; empty if
+								 * it is part of none */
+	int64_t		link_mbps;		/* what its NVLinks carry; -1 unknown */
+	int			pcie;			/* number of the first device below the same
+								 * PCIe host bridge; -1 unknown */
 	bool		until_reset;	/* it is out of service until a reset, and
 								 * must not be opened */
 } Device;

@@ -7,6 +7,7 @@
  *     gpucredit-agent poke CONFIG                   (poke.c)
  *     gpucredit-agent nvml CONFIG [INDEX...]        (nvml.c)
  *     gpucredit-agent spot CONFIG                   (spot.c)
+ *     gpucredit-agent topology CONFIG               (topology_read.c)
  *     gpucredit-agent reset CONFIG UUID             (health.c)
  *     gpucredit-agent foreign CONFIG WORD TOKEN ... (foreign.c)
  *     gpucredit-agent forget NODE [CONFIG]          (forget.c)
@@ -65,6 +66,8 @@
 #include "sessions.h"
 #include "spot.h"
 #include "spot_watch.h"
+#include "topology_read.h"
+#include "topology_watch.h"
 #include "trash.h"
 
 #define LOOK_MS		1000		/* interval of checking all attempts */
@@ -99,7 +102,7 @@ main(int argc, char **argv)
 	if (argc > 2)
 		run_other(argc, argv);
 	if (argc != 2 || argv[1][0] == '-')
-		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|spot|reset|foreign] CONFIG"
+		Die("usage: gpucredit-agent CONFIG, or [poke|nvml|spot|topology|reset|foreign] CONFIG"
 			" ..., or forget NODE [CONFIG], or --version");
 	ConfigRead(argv[1], true);
 	open_files();
@@ -114,6 +117,7 @@ main(int argc, char **argv)
 	HealthStart();
 	DevicesStart(argv[1]);
 	SpotStart(argv[1]);
+	TopologyStart(argv[1]);
 	AttemptsLoad();
 	AttemptsPullAgain();
 	LogLine("event=agent_start node=%s devices=%d", config.node, DeviceCount());
@@ -133,6 +137,7 @@ run_other(int argc, char **argv)
 	bool		poke = argc == 3 && strcmp(argv[1], "poke") == 0;
 	bool		asks = strcmp(argv[1], "nvml") == 0;
 	bool		spot = argc == 3 && strcmp(argv[1], "spot") == 0;
+	bool		topology = argc == 3 && strcmp(argv[1], "topology") == 0;
 	bool		reset = argc == 4 && strcmp(argv[1], "reset") == 0;
 	bool		foreign = argc > 4 && strcmp(argv[1], "foreign") == 0;
 
@@ -145,13 +150,15 @@ run_other(int argc, char **argv)
 		ConfigRead(argc == 4 ? argv[3] : DEFAULT_CONFIG, true);
 		ForgetNode(argv[2]);
 	}
-	if (!poke && !asks && !spot && !reset && !foreign)
+	if (!poke && !asks && !spot && !topology && !reset && !foreign)
 		return;
 	ConfigRead(argv[2], false);
 	if (poke)
 		PokeRun();
 	if (spot)
 		SpotRun();
+	if (topology)
+		TopologyReadRun();
 	if (foreign)
 		ForeignRun(argc - 3, argv + 3);
 	if (reset)
@@ -275,9 +282,10 @@ open_pokes(void)
 static void
 turn(void)
 {
-	struct pollfd fds[6] = {
+	struct pollfd fds[7] = {
 		{signals, POLLIN, 0}, {watches, POLLIN, 0}, {pokes, POLLIN, 0},
 		{NvmlFd(), POLLIN, 0}, {SpotFd(), POLLIN, 0},
+		{TopologyFd(), POLLIN, 0},
 	};
 	int			db = DbWaitMs();
 	int			calls = CallsWaitMs();
@@ -285,14 +293,15 @@ turn(void)
 
 	if (poked && wait > POKE_MS)
 		wait = POKE_MS;
-	fds[5].fd = DbFd(&fds[5].events);
-	if (poll(fds, 6, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
+	fds[6].fd = DbFd(&fds[6].events);
+	if (poll(fds, 7, wait < LOOK_MS ? wait : LOOK_MS) < 0 && errno != EINTR)
 		Die("could not wait: %s", strerror(errno));
 	handle_signals();
 	drain(watches);
 	read_pokes();
 	DevicesCheck();
 	SpotCheck();
+	TopologyCheck();
 	AttemptsAdvance(ForeignAdvance);
 	PullExpire();
 	AttemptsForget();
@@ -326,6 +335,7 @@ handle_signals(void)
 	{
 		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
 			!TrashChildGone(pid) && !SpotChildGone(pid) &&
+			!TopologyChildGone(pid) &&
 			!SessionChildGone(pid) &&
 			!LogFolderChildGone(pid, status) && !PullChildGone(pid, status, AttemptPulled))
 			AttemptChildGone(pid);

@@ -12,6 +12,8 @@
  *     gpu INDEX MINOR MEMORY_MIB EVENTS UUID NAME
  *     none INDEX ERROR  NVML refuses even the GPU's UUID.
  *     ready             All GPUs have their line.
+ *     link INDEX MBPS DOMAIN   Its NVLinks, and its fabric or "-"; each minute.
+ *     pcie INDEX FIRST  The first GPU with which it shares a host bridge.
  *     sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
  *     xid INDEX CODE
  *     done N            The answer to "look N" is complete.
@@ -38,6 +40,7 @@
 #define MOST_GPUS		64
 #define EVENTS_MS		100		/* interval of reading events */
 #define EVENTS_AT_ONCE	64
+#define LINKS_EVERY		(60 * NS_PER_S)
 #define XID_DOUBLE_BIT	48		/* the Xid of a double-bit ECC error */
 
 /* A GPU that this process has open. */
@@ -70,6 +73,10 @@ static struct
 	int			(*set_register) (NvmlDevice, unsigned long long, NvmlEventSet);
 	int			(*set_wait) (NvmlEventSet, NvmlEvent *, unsigned int);
 	int			(*set_free) (NvmlEventSet);
+	int			(*link_state) (NvmlDevice, unsigned int, int *);
+	int			(*link_version) (NvmlDevice, unsigned int, unsigned int *);
+	int			(*fabric) (NvmlDevice, NvmlFabric *);
+	int			(*ancestor) (NvmlDevice, NvmlDevice, int *);
 }			nvml;
 
 /* Names of the functions, the newest version first. */
@@ -98,6 +105,10 @@ static const struct
 	{&nvml.set_register, false, {"nvmlDeviceRegisterEvents"}},
 	{&nvml.set_wait, false, {"nvmlEventSetWait_v2", "nvmlEventSetWait"}},
 	{&nvml.set_free, false, {"nvmlEventSetFree"}},
+	{&nvml.link_state, false, {"nvmlDeviceGetNvLinkState"}},
+	{&nvml.link_version, false, {"nvmlDeviceGetNvLinkVersion"}},
+	{&nvml.fabric, false, {"nvmlDeviceGetGpuFabricInfo"}},
+	{&nvml.ancestor, false, {"nvmlDeviceGetTopologyCommonAncestor"}},
 };
 
 static NvmlGpu gpus[MOST_GPUS];
@@ -116,6 +127,9 @@ static void write_events(int index);
 static void write_state(int index);
 static int	used_mib(NvmlDevice device, long long *used);
 static void write_states(void);
+static void write_links(int index);
+static long long link_mbps(NvmlDevice device);
+static void write_pcie(int index);
 static void read_commands(void);
 
 /*
@@ -400,11 +414,114 @@ used_mib(NvmlDevice device, long long *used)
 	return code;
 }
 
+/*
+ * Writes the state of each GPU, and once a minute how it is connected. The
+ * agent has numbers for new GPUs only after it has read "ready", so what is
+ * written before that is written once more.
+ */
 static void
 write_states(void)
 {
+	static int64_t links_due_ns;
+	static int	written;
+
 	for (int i = 0; i < ngpus; i++)
 		write_state(i);
+	if (written >= 2 && MonotonicNs() < links_due_ns)
+		return;
+	written += written < 2;
+	links_due_ns = MonotonicNs() + LINKS_EVERY;
+	for (int i = 0; i < ngpus; i++)
+	{
+		write_links(i);
+		write_pcie(i);
+	}
+}
+
+/*
+ * Writes a GPU's NVLinks: what those that are up carry together in one
+ * direction, and the fabric of several machines that the GPU is part of.
+ */
+static void
+write_links(int index)
+{
+	static const unsigned char none[NVML_CLUSTER_SIZE];
+	NvmlDevice	device = gpus[index].device;
+	NvmlFabric	fabric = {.status = NVML_UNKNOWN};
+	long long	mbps;
+
+	if (device == NULL)
+		return;
+	enter(index);
+	mbps = link_mbps(device);
+	if (nvml.fabric == NULL || nvml.fabric(device, &fabric) != NVML_OK)
+		fabric.status = NVML_UNKNOWN;
+	leave();
+	printf("link %d %lld ", index, mbps);
+	if (fabric.status != NVML_OK || fabric.state != NVML_FABRIC_COMPLETED ||
+		memcmp(fabric.cluster, none, sizeof(none)) == 0)
+		printf("-");
+	else
+	{
+		for (int i = 0; i < NVML_CLUSTER_SIZE; i++)
+			printf("%02x", fabric.cluster[i]);
+		printf(".%u", fabric.clique);
+	}
+	printf("\n");
+}
+
+/*
+ * Returns what a GPU's NVLinks carry together, in Mb/s; -1 if that cannot be
+ * read, as of a version that is newer than this list.
+ */
+static long long
+link_mbps(NvmlDevice device)
+{
+	static const long long speeds[] = {0, 160000, 200000, 200000, 200000,
+	200000, 200000, 400000};
+	long long	sum = 0;
+
+	if (nvml.link_state == NULL || nvml.link_version == NULL)
+		return -1;
+	for (unsigned int i = 0; i < NVML_MOST_LINKS; i++)
+	{
+		unsigned int version = 0;
+		int			up = 0;
+
+		if (nvml.link_state(device, i, &up) != NVML_OK || up == 0)
+			continue;
+		if (nvml.link_version(device, i, &version) != NVML_OK ||
+			version == 0 || version >= sizeof(speeds) / sizeof(speeds[0]))
+			return -1;
+		sum += speeds[version];
+	}
+	return sum;
+}
+
+/* Writes the first GPU that is below the same PCIe host bridge as this one. */
+static void
+write_pcie(int index)
+{
+	if (gpus[index].device == NULL || nvml.ancestor == NULL)
+		return;
+	for (int first = 0; first <= index; first++)
+	{
+		int			level = NVML_TOPOLOGY_HOSTBRIDGE + 1;
+		int			code = NVML_OK;
+
+		if (gpus[first].device == NULL)
+			continue;
+		enter(index);
+		if (first < index)
+			code = nvml.ancestor(gpus[first].device, gpus[index].device,
+								 &level);
+		leave();
+		if (first < index && (code != NVML_OK ||
+							  level > NVML_TOPOLOGY_HOSTBRIDGE))
+			continue;
+		printf("pcie %d %d\n", index, first);
+		return;
+	}
 }
 
 /*

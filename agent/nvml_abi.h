@@ -32,8 +32,25 @@
 #define NVML_ECC_UNCORRECTED	1
 #define NVML_ECC_VOLATILE		0
 
+/* NVLink, and the fabric of NVSwitches that several machines share */
+#define NVML_MOST_LINKS			18
+#define NVML_FABRIC_COMPLETED	3	/* a GPU's state once it is part of one */
+#define NVML_CLUSTER_SIZE		16	/* bytes of the fabric's UUID */
+
+/* Two GPUs are at most this far apart if they share a PCIe host bridge. */
+#define NVML_TOPOLOGY_HOSTBRIDGE	30
+
 typedef struct NvmlOpaqueDevice *NvmlDevice;
 typedef struct NvmlOpaqueSet *NvmlEventSet;
+
+/* A GPU's fabric. It is all zeros for the NVSwitches of a single machine. */
+typedef struct NvmlFabric
+{
+	unsigned char cluster[NVML_CLUSTER_SIZE];
+	int			status;
+	unsigned int clique;		/* the GPUs of a fabric that reach each other */
+	unsigned char state;
+} NvmlFabric;
 
 /* "used" includes memory that the driver reserves. */
 typedef struct NvmlMemory

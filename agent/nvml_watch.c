@@ -89,6 +89,8 @@ static void number_new_gpus(void);
 static void parse_ready(void);
 static void parse_state(const char *line);
 static void parse_xid(const char *line);
+static void parse_link(const char *line);
+static void parse_pcie(const char *line);
 static int	number_of(int index);
 
 /*
@@ -475,6 +477,10 @@ parse_line(char *line)
 		parse_state(line);
 	else if (strncmp(line, "xid ", 4) == 0)
 		parse_xid(line);
+	else if (strncmp(line, "link ", 5) == 0)
+		parse_link(line);
+	else if (strncmp(line, "pcie ", 5) == 0)
+		parse_pcie(line);
 	else if (strcmp(line, "ready") == 0)
 		parse_ready();
 	else if (sscanf(line, "done %d", &number) == 1)
@@ -638,6 +644,40 @@ parse_xid(const char *line)
 	if (sscanf(line, "xid %d %d", &index, &code) == 2 &&
 		number_of(index) >= 0)
 		DeviceXid(number_of(index), code);
+}
+
+/* Parses a GPU's NVLinks. */
+static void
+parse_link(const char *line)
+{
+	int			index;
+	long long	mbps;
+	char		fabric[64];
+	Device	   *device;
+
+	if (sscanf(line, "link %d %lld %63s", &index, &mbps, fabric) != 3)
+		return;
+	device = DeviceNumber(number_of(index));
+	if (device == NULL)
+		return;
+	device->link_mbps = mbps;
+	snprintf(device->fabric, sizeof(device->fabric), "%s",
+			 strcmp(fabric, "-") == 0 ? "" : fabric);
+}
+
+/* Parses with which GPU another one shares a PCIe host bridge. */
+static void
+parse_pcie(const char *line)
+{
+	int			index;
+	int			first;
+	Device	   *device;
+
+	if (sscanf(line, "pcie %d %d", &index, &first) != 2)
+		return;
+	device = DeviceNumber(number_of(index));
+	if (device != NULL)
+		device->pcie = number_of(first);
 }
 
 /* Returns the device number of an NVML index, or -1. */

@@ -6,6 +6,10 @@
  *
  *	init ok|hang|CODE
  *	gpu INDEX UUID MEMORY_MIB USED_MIB PROCESSES UTILIZATION ECC HOW
+ *	place INDEX LINKS VERSION CLUSTER CLIQUE BRIDGE
+ *							NVLinks that are up, and of which version; the byte
+ *							that a fabric's UUID repeats, 0 for none, and the
+ *							clique; which PCIe host bridge
  *	xid INDEX CODE			an event, which each event set that was there hears
  *
  * HOW is ok, lost, hang, or noevents.  Compiled with -DOLD it has none of the
@@ -32,6 +36,11 @@ typedef struct FakeGpu
 	int			utilization;
 	long long	ecc;
 	char		how[16];
+	int			links;
+	int			version;
+	int			cluster;
+	int			clique;
+	int			bridge;
 } FakeGpu;
 
 /* An event set is of one GPU here. */
@@ -75,8 +84,22 @@ read_gpu(int index, FakeGpu *gpu, int *events)
 				   &one.utilization, &one.ecc, one.how) == 8)
 		{
 			n++;
+			one.links = one.version = one.cluster = one.clique = 0;
+			one.bridge = -1;
 			if (one.index == index)
 				*gpu = one;
+		}
+		else if (sscanf(line, "place %d %d %d %d %d %d", &which, &one.links,
+						&one.version, &one.cluster, &one.clique,
+						&one.bridge) == 6)
+		{
+			if (which != index)
+				continue;
+			gpu->links = one.links;
+			gpu->version = one.version;
+			gpu->cluster = one.cluster;
+			gpu->clique = one.clique;
+			gpu->bridge = one.bridge;
 		}
 		else if (events != NULL && *events < 1024 &&
 				 sscanf(line, "xid %d %d", &which, &code) == 2 &&
@@ -252,6 +275,55 @@ nvmlEventSetWait_v2(NvmlEventSet set, NvmlEvent *event, unsigned int ms)
 	event->type = NVML_EVENT_XID;
 	event->data = codes[set->heard++];
 	return NVML_OK;
+}
+
+int
+nvmlDeviceGetNvLinkState(NvmlDevice device, unsigned int link, int *up)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	*up = (int) link < gpu.links;
+	return code;
+}
+
+int
+nvmlDeviceGetNvLinkVersion(NvmlDevice device, unsigned int link,
+						   unsigned int *version)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	(void) link;
+	*version = (unsigned int) gpu.version;
+	return code;
+}
+
+int
+nvmlDeviceGetGpuFabricInfo(NvmlDevice device, NvmlFabric *fabric)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	memset(fabric->cluster, gpu.cluster, sizeof(fabric->cluster));
+	fabric->clique = (unsigned int) gpu.clique;
+	fabric->status = NVML_OK;
+	fabric->state = NVML_FABRIC_COMPLETED;
+	return code;
+}
+
+int
+nvmlDeviceGetTopologyCommonAncestor(NvmlDevice a, NvmlDevice b, int *level)
+{
+	FakeGpu		one;
+	FakeGpu		other;
+	int			code = of_handle(a, &one);
+
+	if (code == NVML_OK)
+		code = of_handle(b, &other);
+	*level = code == NVML_OK && one.bridge == other.bridge ?
+		NVML_TOPOLOGY_HOSTBRIDGE : NVML_TOPOLOGY_HOSTBRIDGE + 20;
+	return code;
 }
 
 int
