@@ -19,20 +19,16 @@
  * node stays reclaimed until an operator calls resume().
  *-------------------------------------------------------------------------
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "attempts.h"
 #include "calls.h"
 #include "clock.h"
 #include "config.h"
 #include "db.h"
+#include "line_process.h"
 #include "log.h"
 #include "memory.h"
 #include "node_proof.h"
@@ -45,11 +41,7 @@
 										 * earlier is a new one */
 
 static const char *configuration;
-static pid_t child;				/* the process, or 0 */
-static int	from_child = -1;
 static int64_t respawn_ns;
-static char line[256];
-static size_t length;
 static char last_failure[256];	/* the failure that was logged last */
 
 static bool noticed;			/* the cloud takes the machine back */
@@ -61,14 +53,13 @@ static bool left_alone;			/* attempts were told without the database */
 static int64_t repeat_ns;		/* when to call the database again */
 
 static void spawn(void);
-static void run_child(int out) __attribute__((noreturn));
-static void close_pipe(void);
-static void read_lines(void);
-static void parse_line(void);
+static void parse_line(const char *line);
 static void note(int64_t left_ms, const char *what);
 static void leave_alone(void);
 static int64_t time_left_ms(void);
 static void reclaim_answered(PGresult * result, void *context);
+
+static LineProcess process = {.command = "spot", .parse = parse_line, .fd = -1};
 
 /* Starts to ask the cloud, if the configuration names one. */
 void
@@ -86,69 +77,22 @@ SpotStart(const char *path)
 static void
 spawn(void)
 {
-	int			out[2];
-
 	respawn_ns = MonotonicNs() + config.spot_poll_ms * NS_PER_MS;
-	if (pipe2(out, O_CLOEXEC) != 0)
-		return;
-	child = fork();
-	if (child == 0)
-		run_child(out[1]);
-	close(out[1]);
-	from_child = out[0];
-	fcntl(from_child, F_SETFL, O_NONBLOCK);
-	length = 0;
-	if (child < 0)
-	{
-		child = 0;
-		close_pipe();
-	}
-}
-
-/*
- * Runs in the new process, which ends when the agent does.
- */
-static void
-run_child(int out)
-{
-	char	   *argv[] = {"gpucredit-agent", "spot", (char *) configuration,
-	NULL};
-	sigset_t	none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (dup2(out, STDOUT_FILENO) >= 0)
-		execv("/proc/self/exe", argv);
-	_exit(127);
-}
-
-static void
-close_pipe(void)
-{
-	if (from_child >= 0)
-		close(from_child);
-	from_child = -1;
+	LineProcessStart(&process, configuration);
 }
 
 /* Returns the descriptor to wait for, or -1. */
 int
 SpotFd(void)
 {
-	return from_child;
+	return process.fd;
 }
 
 /* Handles the end of a child. Returns whether it was the process of this file. */
 bool
 SpotChildGone(pid_t pid)
 {
-	if (child == 0 || pid != child)
-		return false;
-	child = 0;
-	read_lines();
-	close_pipe();
-	return true;
+	return LineProcessGone(&process, pid);
 }
 
 /*
@@ -160,39 +104,12 @@ SpotCheck(void)
 {
 	if (strcmp(config.spot, "no") == 0)
 		return;
-	read_lines();
-	if (child == 0 && MonotonicNs() >= respawn_ns)
+	LineProcessRead(&process);
+	if (process.pid == 0 && MonotonicNs() >= respawn_ns)
 		spawn();
 	if (noticed && !reclaimed && !calling && !left_alone &&
 		MonotonicNs() - noticed_ns > ALONE_AFTER)
 		leave_alone();
-}
-
-/* Reads complete lines. The rest of a line that is too long is dropped. */
-static void
-read_lines(void)
-{
-	char		c;
-
-	while (from_child >= 0)
-	{
-		ssize_t		n = read(from_child, &c, 1);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0)
-		{
-			close_pipe();
-			return;
-		}
-		if (c != '\n' && length < sizeof(line) - 1)
-			line[length++] = c;
-		if (c != '\n')
-			continue;
-		line[length] = '\0';
-		length = 0;
-		parse_line();
-	}
 }
 
 /*
@@ -200,7 +117,7 @@ read_lines(void)
  * the last one.
  */
 static void
-parse_line(void)
+parse_line(const char *line)
 {
 	long long	left_ms;
 	char		what[32];

@@ -15,20 +15,16 @@
  * back what it reported before.
  *-------------------------------------------------------------------------
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <jansson.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
 
 #include "clock.h"
 #include "config.h"
 #include "db.h"
 #include "devices.h"
+#include "line_process.h"
 #include "log.h"
 #include "memory.h"
 #include "node_proof.h"
@@ -38,11 +34,8 @@
 #define REPEAT_AFTER	(60 * NS_PER_S)
 
 static const char *configuration;
-static pid_t child;				/* the process, or 0 */
-static int	from_child = -1;
 static int64_t read_due_ns;
-static char line[4096];
-static size_t length;
+static bool said;				/* the process has written a line */
 static char last_event[256];	/* what was logged last about the file */
 
 static bool placed;				/* the file has named this node */
@@ -55,11 +48,7 @@ static char *telling;			/* the report in the call under way */
 static int64_t repeat_ns;		/* when a call that failed is repeated */
 
 static bool has_file(void);
-static void spawn(void);
-static void run_child(int out) __attribute__((noreturn));
-static void close_pipe(void);
-static void read_line(void);
-static void parse_line(void);
+static void parse_line(const char *line);
 static void note(const char *event, const char *detail);
 static void reading_done(void);
 static char *report_text(void);
@@ -68,6 +57,8 @@ static void add_number(json_t * object, const char *key, int64_t number);
 static void add_nvlink(json_t * object);
 static void add_pcie(json_t * object);
 static void report_answered(PGresult * result, void *context);
+
+static LineProcess process = {.command = "topology", .parse = parse_line, .fd = -1};
 
 /* Begins at the start of the agent. */
 void
@@ -82,124 +73,55 @@ has_file(void)
 	return *config.topology != '\0' && strcmp(config.topology, "none") != 0;
 }
 
-/*
- * Starts the process. If that fails, it is tried again with the next reading.
- */
-static void
-spawn(void)
-{
-	int			out[2];
-
-	if (pipe2(out, O_CLOEXEC) != 0)
-		return;
-	child = fork();
-	if (child == 0)
-		run_child(out[1]);
-	close(out[1]);
-	from_child = out[0];
-	fcntl(from_child, F_SETFL, O_NONBLOCK);
-	length = 0;
-	if (child < 0)
-	{
-		child = 0;
-		close_pipe();
-	}
-}
-
-/*
- * Runs in the new process, which ends when the agent does.
- */
-static void
-run_child(int out)
-{
-	char	   *argv[] = {"gpucredit-agent", "topology",
-	(char *) configuration, NULL};
-	sigset_t	none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (dup2(out, STDOUT_FILENO) >= 0)
-		execv("/proc/self/exe", argv);
-	_exit(127);
-}
-
-static void
-close_pipe(void)
-{
-	if (from_child >= 0)
-		close(from_child);
-	from_child = -1;
-}
-
 /* Returns the descriptor to wait for, or -1. */
 int
 TopologyFd(void)
 {
-	return from_child;
+	return process.fd;
 }
 
-/* Handles the end of a child. Returns whether it was the process of this file. */
+/*
+ * Handles the end of a child. Returns whether it was the process of this file.
+ * One that a limit has ended wrote no line.
+ */
 bool
 TopologyChildGone(pid_t pid)
 {
-	if (child == 0 || pid != child)
+	if (!LineProcessGone(&process, pid))
 		return false;
-	child = 0;
-	read_line();
-	close_pipe();
-	line[length] = '\0';
-	parse_line();
+	if (!said)
+		note("topology_refused", "it took too long, or too much memory");
 	reading_done();
 	return true;
 }
 
-/* Reads what the process wrote, and starts the next one when it is due. */
+/*
+ * Reads what the process wrote, and starts the next one when it is due. If that
+ * fails, it is tried again with the next reading.
+ */
 void
 TopologyCheck(void)
 {
-	read_line();
-	if (child != 0 || MonotonicNs() < read_due_ns)
+	LineProcessRead(&process);
+	if (process.pid != 0 || MonotonicNs() < read_due_ns)
 		return;
 	read_due_ns = MonotonicNs() + config.topology_poll_ms * NS_PER_MS;
+	said = false;
 	if (has_file())
-		spawn();
+		LineProcessStart(&process, configuration);
 	else
 		reading_done();
 }
 
-/* Reads the process's one line. What is too long is dropped. */
+/* Parses the process's line. */
 static void
-read_line(void)
-{
-	char		c;
-
-	while (from_child >= 0)
-	{
-		ssize_t		n = read(from_child, &c, 1);
-
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
-		if (n <= 0)
-		{
-			close_pipe();
-			return;
-		}
-		if (c != '\n' && length < sizeof(line) - 1)
-			line[length++] = c;
-	}
-}
-
-/*
- * Parses the line. A process that a limit has ended wrote none.
- */
-static void
-parse_line(void)
+parse_line(const char *line)
 {
 	Topology	found = {0};
 	long long	leaf_mbps;
 	long long	spine_mbps;
+
+	said = true;
 
 	if (sscanf(line, "place %255s %255s %255s %lld %lld", found.leaf,
 			   found.spine, found.nvlink_domain, &leaf_mbps,
@@ -222,8 +144,6 @@ parse_line(void)
 		note("topology_absent", "the file does not name this node");
 	else if (strncmp(line, "failed ", 7) == 0)
 		note("topology_refused", line + 7);
-	else
-		note("topology_refused", "it took too long, or too much memory");
 }
 
 /* Logs what happened with the file, if it differs from the last time. */
