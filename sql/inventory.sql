@@ -282,8 +282,8 @@ SELECT count(*) FILTER (WHERE gpucredit.report_topology(n.node, jsonb_build_obje
 	'leaf', format('l%s', (i + 3) / 4), 'spine', CASE WHEN i <= 7 THEN 's1' ELSE 's2' END)))
 FROM gpucredit.node n CROSS JOIN LATERAL (SELECT right(n.node, 2)::int AS i) x
 WHERE n.pool = 'in-top';
-SELECT gpucredit.set_price('IN-A', 0.01), gpucredit.create_account('in-gang'),
-	gpucredit.issue('in-gang', '', 'paid', 1000);
+SELECT gpucredit.set_price('IN-A', 0.01), gpucredit.create_account('in-gang');
+SELECT replayed FROM gpucredit.issue('in-gang', '', 'paid', 1000);
 SELECT status FROM gpucredit.reserve('in-gang', '', 'gang', '64xIN-A', '1 h', pool => 'in-top');
 SELECT action, node, gpus FROM gpucredit.place('in-top') ORDER BY node;
 SELECT detail -> 'score' ->> 'spines' AS spines FROM gpucredit.audit

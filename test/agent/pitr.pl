@@ -33,6 +33,7 @@ my $early = submit($cluster, '1xT4', 'echo x >> $OUT/runs');
 wait_for_state($cluster, $early, 'completed');
 is(system("$tool stanza-create"), 0, 'pgBackRest knows the server');
 is(system("$tool backup --type=full"), 0, 'and makes a backup');
+sleep(2);    # pgBackRest restores only to a later second than that of the backup's end
 
 # What goes on until the instant, to which the server will come back.
 my ($long, $ends) = map { submit($cluster, '1xT4', $waits, no_lock => 1) } 1, 2;
