@@ -7,7 +7,7 @@
 
 \set page `perl tools/lib/reference.pl :'DBNAME' 2>&1`
 BEGIN;
-SELECT plan(3);
+SELECT plan(4);
 SELECT is((
 	SELECT string_agg(DISTINCT p.proname, ' ')
 	FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a
@@ -27,5 +27,11 @@ SELECT is((
 		AND obj_description(c.oid, 'pg_class') !~ '^Internal'
 		AND position('### View ' || c.relname || E'\n' IN :'page') = 0), NULL,
 	'the reference has every view that a role may read and that is not internal');
+SELECT is((
+	SELECT string_agg(c.relname, ' ')
+	FROM pg_class c
+	WHERE c.relnamespace = 'gpucredit_views'::regnamespace
+		AND position('### View gpucredit_views.' || c.relname || E'\n' IN :'page') = 0), NULL,
+	'the reference has every view for tools that reflect a schema');
 SELECT * FROM finish();
 ROLLBACK;

@@ -21,7 +21,7 @@ my $seed  = $ENV{GC_SEED} || time % 1000000;
 my $dir   = PostgreSQL::Test::Utils::tempdir();
 my $node  = fresh_node('old', world_conf(), 'log_statement = none');
 my $other = fresh_node('new', world_conf(), 'log_statement = none');
-my (@state, $clock);
+my (@state, @views, $clock);
 
 diag("GC_SEED=$seed");
 fill('credit');
@@ -29,6 +29,7 @@ fill('credit');
 # While nobody works, each way to dump gives the same.
 $clock = query($node, 'credit', 'SELECT gpucredit.now()');
 @state = state_of($node, 'credit');
+@views = views_of($node, 'credit');
 cmp_ok(scalar(@state), '>', 20, 'there is something to lose');
 
 dump_database('credit', 'plain', '-Fp');
@@ -268,8 +269,20 @@ sub restored
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 
 	ok(restore($cluster, $db, @command), "$name: restored");
+	is_deeply([ views_of($cluster, $db) ], \@views, "$name: tools that reflect a schema read the same");
 	return is_deeply([ state_of($cluster, $db) ],
 		\@state, "$name: all that was there is there");
+}
+
+# What the views of gpucredit_views show at the instant of the dumps, a line each
+sub views_of
+{
+	my ($cluster, $db) = @_;
+	my @names = split /\n/, query($cluster, $db,
+		q{SELECT relname FROM pg_class WHERE relnamespace = 'gpucredit_views'::regnamespace AND relkind = 'v' ORDER BY 1});
+
+	return map { query($cluster, $db, "SET gpucredit.clock = '$clock'; SELECT '$_ ' || count(*) || ' ' || coalesce(md5(string_agg(v::text, ',' ORDER BY v::text)), '')
+		FROM gpucredit_views.$_ v") } @names;
 }
 
 # Tests: a restored database is as good as the old one.

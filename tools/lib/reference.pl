@@ -78,6 +78,12 @@ my @relations = rows(sprintf(q{
 		WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'v')) f
 	WHERE f.roles <> '' AND f.obj_description !~ '^Internal' ORDER BY 1},
 	sprintf($granted, 'c.relacl', 'SELECT')));
+my @plain_views = rows(sprintf(q{
+	SELECT * FROM (
+		SELECT c.relname, c.relkind, c.oid, %s AS roles, obj_description(c.oid, 'pg_class')
+		FROM pg_class c
+		WHERE c.relnamespace = 'gpucredit_views'::regnamespace AND c.relkind = 'v') f
+	WHERE f.roles <> '' ORDER BY 1}, sprintf($granted, 'c.relacl', 'SELECT')));
 my $everybody = join(' ', sort map { $_->[0] } @roles);
 my %columns;
 
@@ -85,7 +91,7 @@ push @{ $columns{ $_->[0] } }, $_ foreach rows(q{
 	SELECT a.attrelid, a.attname, format_type(a.atttypid, a.atttypmod),
 		col_description(a.attrelid, a.attnum)
 	FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
-	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('c', 'r', 'v')
+	WHERE c.relnamespace IN ('gpucredit'::regnamespace, 'gpucredit_views'::regnamespace) AND c.relkind IN ('c', 'r', 'v')
 		AND a.attnum > 0 AND NOT a.attisdropped
 	ORDER BY a.attrelid, a.attnum});
 
@@ -94,7 +100,8 @@ print <<'END';
 
 `tools/reference` writes this page from the catalogue; do not edit it.
 [Roles](#roles) · [Errors](#errors) · [Settings](#settings) · [Types](#types) ·
-[Functions](#functions) · [Views and tables](#views-and-tables)
+[Functions](#functions) · [Views and tables](#views-and-tables) ·
+[Views for tools that reflect a schema](#views-for-tools-that-reflect-a-schema)
 
 END
 print_roles();
@@ -103,6 +110,12 @@ print_settings();
 print_types();
 print_functions();
 print_relations();
+print <<'END';
+## Views for tools that reflect a schema
+They are in schema `gpucredit_views`, have types of PostgreSQL's own alone, and show each role what it may see ([clients](clients.md#tools-that-reflect-a-schema)).
+
+END
+print_each('gpucredit_views.', @plain_views);
 
 sub print_roles
 {
@@ -219,11 +232,20 @@ sub print_relations
 Programs read the views. Of tables that only administrators and auditors read, the columns are not listed (`\d+` shows them).
 
 END
-	foreach my $r (@relations)
+	print_each('', @relations);
+	return;
+}
+
+# Prints relations of a schema, each with its columns.
+sub print_each
+{
+	my ($schema, @listed) = @_;
+
+	foreach my $r (@listed)
 	{
 		my ($name, $kind, $oid, $roles, $comment) = @$r;
 
-		print "### ", ($kind eq 'v' ? 'View' : 'Table'), " $name\n";
+		print "### ", ($kind eq 'v' ? 'View' : 'Table'), " $schema$name\n";
 		print paragraph($comment =~ s/\.?$/./r), " Roles: $roles.\n\n";
 		next if $kind eq 'r' && $roles eq 'admin auditor';
 		print "| column | type | |\n|---|---|---|\n";
