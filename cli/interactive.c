@@ -38,7 +38,7 @@
 #include "wait.h"
 
 #define LOOK_US		200000		/* pause between two looks at the job */
-#define LEAVE_US	5000000		/* how long a job may take to end by itself */
+#define LEAVE_US	30000000	/* how long a job may take to end by itself */
 #define PATIENCE	60			/* seconds to wait for the database, to cancel */
 #define OWN_FIRST	1000		/* values of own options without a letter
 								 * begin after this one */
