@@ -151,6 +151,19 @@ SELECT pg_temp.holds('a run that its agent does not end is ended by the server, 
 SELECT pg_temp.holds('and nothing of it is refunded', refunded::text, '0.000000') FROM gpucredit.attempt WHERE org = 'rq' AND job = :job;
 SELECT pg_temp.clear();
 
+-- A job that waited long, and so goes before others, does so once.
+SELECT job FROM gpucredit.reserve('rq', '', 'waited', '1xRQ-A', '10 h', pool => 'rq') \gset
+SELECT FROM pg_temp.later('30 h');
+SELECT FROM pg_temp.beat();
+SELECT FROM gpucredit.place('rq');
+SELECT FROM gpucredit.meter('rq', :job, 1, '0');
+SELECT pg_temp.holds('it waited', waited::text, '1 day 06:00:00') FROM gpucredit.job WHERE org = 'rq' AND job = :job;
+SELECT FROM gpucredit.requeue_job('rq', :job, 'wa');
+SELECT FROM gpucredit.settle('rq', :job, 1, 'completed', '0', 0);
+SELECT pg_temp.holds('a job that its owner has run again waits anew', waited || ' ' || (waits_from - gpucredit.now()), '00:00:00 00:00:30')
+FROM gpucredit.job WHERE org = 'rq' AND job = :job;
+SELECT pg_temp.clear();
+
 --
 -- Cancelled, waiting, somebody else's, another scheduler's
 --

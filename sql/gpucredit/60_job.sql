@@ -653,7 +653,7 @@ CREATE FUNCTION gpucredit.requeue_job(org text, job bigint, key text,
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_requeue_job';
 COMMENT ON FUNCTION gpucredit.requeue_job(text, bigint, text, text) IS
-'Jobs: has a running job run again from the beginning, or from its last checkpoint. It is told to stop; when its agent settles it, it returns to the queue under a new hold for its whole wall limit, whatever its exit code. That is no failure and counts against no limit; what ran is billed. It waits for gpucredit.retry_backoff before it can start. A job that waits stays as it is.
+'Jobs: has a running job run again from the beginning, or from its last checkpoint. It is told to stop; when its agent settles it, it returns to the queue under a new hold for its whole wall limit, whatever its exit code. That is no failure and counts against no limit; what ran is billed. It waits for gpucredit.retry_backoff before it can start, and its age in the queue begins anew. A job that waits stays as it is.
 Result: the job''s state after the call; stopping: its attempt is told to stop.
 Errors: UC301 no such job; UC303 it is over or was cancelled, or another scheduler runs it; UC201 key used with other arguments; UC202 rate limited; 22023.';
 

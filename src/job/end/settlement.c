@@ -161,6 +161,13 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		settlement->outcome = REQUEUED;
 		settlement->reason = REQUEUE_REASON;
 	}
+
+	/*
+	 * A job that an owner has run again waits anew: a job that has waited
+	 * long once would otherwise go before others again and again.
+	 */
+	if (settlement->outcome == REQUEUED)
+		job->waited = 0;
 	outcome_from_signal(settlement, job, attempt);
 	next_job_state(settlement, job);
 	move_money(settlement, job, attempt);
