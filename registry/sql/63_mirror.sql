@@ -11,6 +11,9 @@
  * the repository, and to bring its versions. Each such call extends the claim.
  * A worker that dies leaves nothing but its claim, which ends, and the bytes
  * that it sent, with which the next one goes on.
+ *
+ * Organisations have turns: of those with mirrors that are due, the one whose
+ * last turn is the longest ago is next, however many mirrors another one has.
  */
 CREATE TABLE gpucredit_registry.mirror (
 	org text COLLATE "C" NOT NULL,
@@ -25,6 +28,7 @@ CREATE TABLE gpucredit_registry.mirror (
 	claim uuid CONSTRAINT mirror_claim UNIQUE,
 	lease interval,
 	claimed_until timestamptz,
+	claimed_at timestamptz,		/* its last turn */
 	failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
 	last_error text,
 	synced_at timestamptz,		/* when all refs were last as there */
@@ -34,6 +38,7 @@ CREATE TABLE gpucredit_registry.mirror (
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
 );
 CREATE INDEX mirror_due ON gpucredit_registry.mirror (due_at);
+CREATE INDEX mirror_turn ON gpucredit_registry.mirror (org, claimed_at);
 COMMENT ON TABLE gpucredit_registry.mirror IS
 'Repositories that follow one of another registry, and when each is looked at next';
 
@@ -165,18 +170,20 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('remotes are names, lease is 10 seconds to 1 day',
 			format('The lease is %s.', claim_mirror.lease));
 	END IF;
-	SELECT * INTO o FROM gpucredit_registry.mirror c
+	SELECT c.* INTO o FROM gpucredit_registry.mirror c
+		CROSS JOIN LATERAL (SELECT max(t.claimed_at) AS last_at
+			FROM gpucredit_registry.mirror t WHERE t.org = c.org) turn
 	WHERE c.due_at <= gpucredit.now() AND c.remote = ANY (claim_mirror.remotes)
 		AND (c.claimed_until IS NULL OR c.claimed_until <= gpucredit.now())
-	ORDER BY c.due_at, c.org, c.model
-	LIMIT 1 FOR UPDATE SKIP LOCKED;
+	ORDER BY turn.last_at NULLS FIRST, c.due_at, c.org, c.model
+	LIMIT 1 FOR UPDATE OF c SKIP LOCKED;
 	IF NOT FOUND THEN
 		RETURN;
 	END IF;
 	/* Where its worker dies, it waits longer each time: others go first. */
 	UPDATE gpucredit_registry.mirror c
 	SET claim = gen_random_uuid(), lease = claim_mirror.lease,
-		claimed_until = gpucredit.now() + claim_mirror.lease,
+		claimed_until = gpucredit.now() + claim_mirror.lease, claimed_at = gpucredit.now(),
 		failures = c.failures + 1, due_at = gpucredit_registry.mirror_retry(c.failures + 1),
 		last_error = CASE WHEN c.claim IS NULL THEN c.last_error
 			ELSE 'The worker that mirrored it ended.' END
@@ -196,7 +203,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.claim_mirror(text[], interval) IS
-'Mirror worker: gives it the repository that has waited longest for its remote to be looked at; what it does not report in time others claim.
+'Mirror worker: gives it the repository that has waited longest, of the organisation whose turn it is, for its remote to be looked at; what it does not report in time others claim.
 remotes: the names that it knows. lease: how long it has until its next call, 10 seconds to 1 day.
 Result: claim: its right to mirror_object(), mirror_version() and report_mirror(); NULL: nothing waits. refs: regular expressions. seen: the commit of each ref that it has.
 Errors: 22023.';

@@ -417,6 +417,17 @@ query_fails($node, 'reg', $_, '22023', 'bad input') foreach
   q{SELECT gpucredit_registry.set_mirror('acme', 2, 'hub', 'a/b', '{main}', '1 s')},
   q{SELECT gpucredit_registry.claim_mirror(NULL)};
 
+# Organisations have turns: five mirrors that have waited longer keep nobody waiting.
+here_sql(qq{SELECT gpucredit_registry.create_model('acme', 'vision', 'turn$_', 'turn$_')}) foreach 1 .. 5;
+here_sql(qq{SELECT gpucredit_registry.set_mirror('acme', gpucredit_registry.find_model('acme', 'turn$_'), 'turns', 'org/model')})
+  foreach 1 .. 5;
+here_sql(q{SELECT gpucredit_registry.create_model('rival', '', 'turn', 'turn')});
+here_sql(qq{SELECT gpucredit_registry.set_mirror('rival', gpucredit_registry.find_model('rival', '$_'), 'turns', 'org/model')})
+  foreach 'r', 'turn';
+is(join(' ', map { here_sql(q{SELECT org FROM gpucredit_registry.claim_mirror('{turns}')}) } 1 .. 5), 'rival acme rival acme acme',
+	'organisations have turns, however many mirrors one has');
+here_sql(q{SELECT gpucredit_registry.delete_mirror(org, model) FROM gpucredit_registry.mirror WHERE remote = 'turns'});
+
 stop_worker();
 
 # Killed in the middle: another goes on where it ended.
