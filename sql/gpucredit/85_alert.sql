@@ -26,6 +26,12 @@ AS 'MODULE_PATHNAME', 'gpucredit_take_alert';
 COMMENT ON FUNCTION gpucredit_internal.lock_alert(text) IS
 'Internal: locks an alert until the transaction ends, by a hash of its name; false if another transaction has it.';
 
+CREATE FUNCTION gpucredit_internal.wait_alert(name text) RETURNS boolean
+LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+AS 'MODULE_PATHNAME', 'gpucredit_wait_alert';
+COMMENT ON FUNCTION gpucredit_internal.wait_alert(text) IS
+'Internal: as lock_alert, but waits for another transaction that has the lock; returns true.';
+
 CREATE FUNCTION gpucredit_internal.notify_alert(detail text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_notify_alert';
@@ -42,7 +48,10 @@ COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
 /*
  * Raises an alert unless the same alert exists.  It does not wait for another
  * transaction that is raising the same alert: it leaves the alert to the next
- * call. Every login may LISTEN, so if tenants connect themselves, the
+ * call. That would not do for an alert of a budget, as only the call that passes
+ * the threshold raises it. Such a call has locked the budget's counter, so
+ * whoever has the alert's lock is a transaction that is just ending, and if that
+ * was rolled back, has not raised the alert: it waits for this moment. Every login may LISTEN, so if tenants connect themselves, the
  * notification has only the alert's number, and listeners read the row if they
  * may.  The name of the lock does not depend on the time zone.
  */
@@ -65,10 +74,12 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND gpucredit_internal.lock_alert(concat_ws('|', raise_alert.tenant,
-				raise_alert.account, raise_alert.kind, raise_alert.period,
-				extract(epoch FROM raise_alert.period_start),
-				raise_alert.threshold, raise_alert.bucket))
+			AND (SELECT CASE raise_alert.kind WHEN 'budget' THEN gpucredit_internal.wait_alert(n.name)
+					ELSE gpucredit_internal.lock_alert(n.name) END
+				FROM concat_ws('|', raise_alert.tenant, raise_alert.account,
+					raise_alert.kind, raise_alert.period,
+					extract(epoch FROM raise_alert.period_start),
+					raise_alert.threshold, raise_alert.bucket) AS n (name))
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.alert, a.detail),

@@ -10,8 +10,9 @@
  * that change the account check for these states, and maintain() checks all
  * accounts.  So the next call raises an alert that this one could not raise.
  *
- * Nothing here waits: a call that does not get the alert's lock at once leaves
- * the alert to the transaction that has the lock
+ * A call that does not get the alert's lock at once leaves the alert to the
+ * transaction that has the lock.  Only the alerts of budgets wait for the lock,
+ * which then is that of a transaction that is ending
  * (gpucredit_internal.raise_alert()). At SERIALIZABLE a call reads no rows of
  * other calls, because these reads would cause conflicts. maintain() reads
  * these rows.
@@ -43,6 +44,7 @@
 
 API_FUNCTION(gpucredit_set_alert, set_alert);
 PG_FUNCTION_INFO_V1(gpucredit_take_alert);
+PG_FUNCTION_INFO_V1(gpucredit_wait_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_number);
 
@@ -76,6 +78,7 @@ static void check_balances(const AccountPath *path, TimestampTz at,
 						   const int64 *buckets, const int64 *amounts,
 						   int n);
 static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
+static uint64 alert_key(const text *name);
 
 /*
  * SQL function lock_alert(name): claims an alert for this transaction. Returns
@@ -85,11 +88,25 @@ static uint64 expiry_key(const HoldDraw *draw, const HoldDrawPart *part);
 Datum
 gpucredit_take_alert(PG_FUNCTION_ARGS)
 {
-	text	   *name = PG_GETARG_TEXT_PP(0);
+	PG_RETURN_BOOL(LockClassTry(LOCK_ALERT, alert_key(PG_GETARG_TEXT_PP(0))));
+}
 
-	PG_RETURN_BOOL(LockClassTry(LOCK_ALERT,
-								hash_bytes_extended((unsigned char *) VARDATA_ANY(name),
-													VARSIZE_ANY_EXHDR(name), 0)));
+/*
+ * SQL function wait_alert(name): the same, but waits for the other transaction
+ * to end.
+ */
+Datum
+gpucredit_wait_alert(PG_FUNCTION_ARGS)
+{
+	LockClassWait(LOCK_ALERT, alert_key(PG_GETARG_TEXT_PP(0)));
+	PG_RETURN_BOOL(true);
+}
+
+static uint64
+alert_key(const text *name)
+{
+	return hash_bytes_extended((const unsigned char *) VARDATA_ANY(name),
+							   VARSIZE_ANY_EXHDR(name), 0);
 }
 
 /* SQL function notify_alert(detail): notifies listeners at the commit. */

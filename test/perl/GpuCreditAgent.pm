@@ -36,6 +36,9 @@ our @EXPORT = qw(
 my $build = $ENV{GC_AGENT_BIN}
   || File::Spec->rel2abs("$FindBin::RealBin/../../agent");
 my $serial = 0;
+
+# Who runs tests in the background may ignore SIGINT, which programs inherit.
+$SIG{INT} = $SIG{QUIT} = 'DEFAULT';
 my @marks;	# what the environment of the nodes' processes has
 
 # Every program locks its devices first, so two programs on one device are

@@ -87,7 +87,7 @@ INSERT INTO listed VALUES
 		forget forget_events forget_files forget_output forget_requests forget_usage high_spend instant_text hold_difference in_orgs is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_events lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes number_events is_tenant_login limit_tenant_logins
-		offer_types part_difference path_buckets period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check lock_alert next_departure
+		offer_types part_difference path_buckets period_start queue_gauges raise_alert raise_alerts raise_job_alert refuse_change row_check lock_alert wait_alert next_departure
 		notify_alert notify_number tenant_timeouts
 		quota_is_sound raise_account_alerts raise_expiry_alerts repair require_amount require_cron require_kept require_report require_role require_sense require_slots require_wait_target
 		run_end set_login_timeout set_upkeep_position settings_found audited_settings slice_is_sound spend_day_difference use_day_difference spend_line total_difference unschedule upkeep_position upkeep_until usage_words used_by_few used_difference utc_day utc_midnight write_audit write_event'),

@@ -10,6 +10,7 @@ use FindBin;
 use lib "$FindBin::RealBin/../perl";
 use GpuCredit;
 use Test::More;
+use Time::HiRes 'time';
 
 my $node = new_node('upkeep_time', 'autovacuum = off',
 	q{gpucredit.upkeep_time = '10ms'}, q{gpucredit.usage_retention = '1d'},
@@ -58,14 +59,16 @@ foreach my $task (
 	my $calls = 0;
 
 	cmp_ok(lag($lag), '>', 0, "$name is late") if $name ne 'seal_audit';
+	my $began = time;
 	$done = $first = one($call);
+	my $took = time - $began;
 	cmp_ok($first, '>', 0, "$name: the shortest call does something");
 	while (my $n = one($call))
 	{
 		$done += $n;
 		$calls++;
 	}
-	cmp_ok($calls, '>', 0, "$name: ... and leaves something to the next one");
+	ok($calls > 0 || $took < 0.1, "$name: ... and leaves to the next one what it has no time for") or diag("it took $took s");
 	is($done, $all, "$name: calls one after the other do all") if defined $all;
 	is(lag($lag), 0, "$name: then it is not late") if $name ne 'seal_audit';
 }
