@@ -49,9 +49,10 @@ COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
  * Raises an alert unless the same alert exists.  It does not wait for another
  * transaction that is raising the same alert: it leaves the alert to the next
  * call. That would not do for an alert of a budget, as only the call that passes
- * the threshold raises it. Such a call has locked the budget's counter, so
- * whoever has the alert's lock is a transaction that is just ending, and if that
- * was rolled back, has not raised the alert: it waits for this moment. Every login may LISTEN, so if tenants connect themselves, the
+ * the threshold raises it, nor of use that was not collected. Such a call has
+ * locked the budget's counter, or the row of what the account owes. So whoever
+ * has the alert's lock is a transaction that is just ending, and if it was
+ * rolled back, it has not raised the alert: the call waits for this moment. Every login may LISTEN, so if tenants connect themselves, the
  * notification has only the alert's number, and listeners read the row if they
  * may.  The name of the lock does not depend on the time zone.
  */
@@ -74,7 +75,7 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND (SELECT CASE raise_alert.kind WHEN 'budget' THEN gpucredit_internal.wait_alert(n.name)
+			AND (SELECT CASE WHEN raise_alert.kind IN ('budget', 'uncollected') THEN gpucredit_internal.wait_alert(n.name)
 					ELSE gpucredit_internal.lock_alert(n.name) END
 				FROM concat_ws('|', raise_alert.tenant, raise_alert.account,
 					raise_alert.kind, raise_alert.period,

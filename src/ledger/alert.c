@@ -11,7 +11,8 @@
  * accounts.  So the next call raises an alert that this one could not raise.
  *
  * A call that does not get the alert's lock at once leaves the alert to the
- * transaction that has the lock.  Only the alerts of budgets wait for the lock,
+ * transaction that has the lock.  Only the alerts of budgets, and of use that was not
+ * collected, wait for the lock,
  * which then is that of a transaction that is ending
  * (gpucredit_internal.raise_alert()). At SERIALIZABLE a call reads no rows of
  * other calls, because these reads would cause conflicts. maintain() reads

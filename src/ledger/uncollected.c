@@ -135,10 +135,11 @@ UncollectedReport(const Uncollected *owed)
 	}
 	ValuesAdd(args, Int8Value(owed->hold), TextValue(owed->reason),
 			  CreditsValue(owed->amount));
-	(void) SqlRun(&uncollected_alert, args);
+	/* raise_alert() relies on the lock of this row. */
 	(void) SqlRun(&owed_more,
 				  VALUES(TextValue(owed->org), TextValue(owed->account),
 						 CreditsValue(owed->amount), TimeValue(owed->at)));
+	(void) SqlRun(&uncollected_alert, args);
 
 	line = LogBegin("credit_uncollected");
 	LogText(line, "org", owed->org);
