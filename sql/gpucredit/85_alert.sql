@@ -30,7 +30,7 @@ CREATE FUNCTION gpucredit_internal.wait_alert(name text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
 AS 'MODULE_PATHNAME', 'gpucredit_wait_alert';
 COMMENT ON FUNCTION gpucredit_internal.wait_alert(text) IS
-'Internal: as lock_alert, but waits for another transaction that has the lock; returns true.';
+'Internal: as lock_alert, but waits a moment (20 ms) for another transaction that has the lock, which may be ending.';
 
 CREATE FUNCTION gpucredit_internal.notify_alert(detail text) RETURNS boolean
 LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
@@ -48,11 +48,11 @@ COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
 /*
  * Raises an alert unless the same alert exists.  It does not wait for another
  * transaction that is raising the same alert: it leaves the alert to the next
- * call. That would not do for an alert of a budget, as only the call that passes
- * the threshold raises it, nor of use that was not collected. Such a call has
- * locked the budget's counter, or the row of what the account owes. So whoever
- * has the alert's lock is a transaction that is just ending, and if it was
- * rolled back, it has not raised the alert: the call waits for this moment. Every login may LISTEN, so if tenants connect themselves, the
+ * call. For an alert of a budget, and of use that was not collected, there may be
+ * no next call. Whoever raises one has locked the budget's counter, or the row of
+ * what the account owes, so the transaction that has the alert's lock is mostly
+ * one that is just ending; if it was rolled back, it has not raised the alert. So
+ * these wait for a moment. Every login may LISTEN, so if tenants connect themselves, the
  * notification has only the alert's number, and listeners read the row if they
  * may.  The name of the lock does not depend on the time zone.
  */
@@ -67,7 +67,12 @@ BEGIN ATOMIC
 		SELECT raise_alert.tenant, raise_alert.at, raise_alert.account,
 			raise_alert.kind, raise_alert.period, raise_alert.period_start,
 			raise_alert.threshold, raise_alert.bucket, raise_alert.detail
-		WHERE NOT EXISTS (SELECT FROM gpucredit.alert o
+		FROM concat_ws('|', raise_alert.tenant, raise_alert.account,
+			raise_alert.kind, raise_alert.period,
+			extract(epoch FROM raise_alert.period_start),
+			raise_alert.threshold, raise_alert.bucket) AS n (name)
+		/* An alert that exists is not locked: CASE asks in this order. */
+		WHERE CASE WHEN EXISTS (SELECT FROM gpucredit.alert o
 				WHERE o.org = raise_alert.tenant
 					AND o.account = raise_alert.account
 					AND o.kind = raise_alert.kind
@@ -75,12 +80,10 @@ BEGIN ATOMIC
 					AND o.period_start = raise_alert.period_start
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
-			AND (SELECT CASE WHEN raise_alert.kind IN ('budget', 'uncollected') THEN gpucredit_internal.wait_alert(n.name)
-					ELSE gpucredit_internal.lock_alert(n.name) END
-				FROM concat_ws('|', raise_alert.tenant, raise_alert.account,
-					raise_alert.kind, raise_alert.period,
-					extract(epoch FROM raise_alert.period_start),
-					raise_alert.threshold, raise_alert.bucket) AS n (name))
+				THEN false
+			WHEN raise_alert.kind IN ('budget', 'uncollected')
+				THEN gpucredit_internal.wait_alert(n.name)
+			ELSE gpucredit_internal.lock_alert(n.name) END
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
 			bucket) DO NOTHING
 		RETURNING a.alert, a.detail),

@@ -11,12 +11,11 @@
  * accounts.  So the next call raises an alert that this one could not raise.
  *
  * A call that does not get the alert's lock at once leaves the alert to the
- * transaction that has the lock.  Only the alerts of budgets, and of use that was not
- * collected, wait for the lock,
- * which then is that of a transaction that is ending
- * (gpucredit_internal.raise_alert()). At SERIALIZABLE a call reads no rows of
- * other calls, because these reads would cause conflicts. maintain() reads
- * these rows.
+ * transaction that has the lock.  The alerts of budgets, and of use that was
+ * not collected, wait a moment for the lock, because it may be that of a
+ * transaction that is ending (gpucredit_internal.raise_alert()). At
+ * SERIALIZABLE a call reads no rows of other calls, because these reads would
+ * cause conflicts. maintain() reads these rows.
  *
  * A call costs one search in a partial index, which is empty unless an account
  * has a balance threshold. There is no cost for buckets that expire in more
@@ -37,6 +36,7 @@
 #include "util/sql.h"
 #include "api/api.h"
 #include "ledger/alert.h"
+#include "miscadmin.h"
 #include "shmem/notify.h"
 #include "util/lock_class.h"
 #include "utils/builtins.h"
@@ -50,6 +50,9 @@ PG_FUNCTION_INFO_V1(gpucredit_notify_alert);
 PG_FUNCTION_INFO_V1(gpucredit_notify_number);
 
 #define EXPIRY_AHEAD	(7 * USECS_PER_DAY)
+#define ENDING_LOOKS	20		/* how often to look whether a transaction has
+								 * ended that is ending */
+#define ENDING_PAUSE_US	1000
 
 SQL_STATEMENT(watched_any, SPI_OK_SELECT, "text, text[]",
 			  "SELECT 1 FROM " PATH_LEVELS(2) " CROSS JOIN LATERAL (SELECT"
@@ -93,14 +96,22 @@ gpucredit_take_alert(PG_FUNCTION_ARGS)
 }
 
 /*
- * SQL function wait_alert(name): the same, but waits for the other transaction
- * to end.
+ * SQL function wait_alert(name): the same, but waits a moment for a transaction
+ * that is ending, whose row locks end before its advisory locks.
  */
 Datum
 gpucredit_wait_alert(PG_FUNCTION_ARGS)
 {
-	LockClassWait(LOCK_ALERT, alert_key(PG_GETARG_TEXT_PP(0)));
-	PG_RETURN_BOOL(true);
+	uint64		key = alert_key(PG_GETARG_TEXT_PP(0));
+
+	for (int i = 0; i < ENDING_LOOKS; i++)
+	{
+		if (LockClassTry(LOCK_ALERT, key))
+			PG_RETURN_BOOL(true);
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(ENDING_PAUSE_US);
+	}
+	PG_RETURN_BOOL(false);
 }
 
 static uint64
