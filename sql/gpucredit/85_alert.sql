@@ -48,17 +48,21 @@ COMMENT ON FUNCTION gpucredit_internal.notify_number(text, bigint) IS
 /*
  * Raises an alert unless the same alert exists.  It does not wait for another
  * transaction that is raising the same alert: it leaves the alert to the next
- * call. For an alert of a budget, and of use that was not collected, there may be
- * no next call. Whoever raises one has locked the budget's counter, or the row of
- * what the account owes, so the transaction that has the alert's lock is mostly
- * one that is just ending; if it was rolled back, it has not raised the alert. So
- * these wait for a moment. Every login may LISTEN, so if tenants connect themselves, the
- * notification has only the alert's number, and listeners read the row if they
- * may.  The name of the lock does not depend on the time zone.
+ * call, or to maintain().
+ *
+ * A call that passes a budget's threshold, or whose use was not collected, sets
+ * "waits". It has locked the budget's counter, or the row of what the account
+ * owes, so another such call that has the alert's lock is just ending. If that
+ * one was rolled back, it has not raised the alert. Therefore these wait a moment.
+ *
+ * Every login may LISTEN, so if tenants connect themselves, the notification has
+ * only the alert's number, and listeners read the row if they may.  The name of
+ * the lock does not depend on the time zone.
  */
 CREATE FUNCTION gpucredit_internal.raise_alert(tenant text, at timestamptz,
 	account text, kind text, period text, period_start timestamptz,
-	threshold numeric, bucket bigint, detail jsonb) RETURNS bigint
+	threshold numeric, bucket bigint, detail jsonb, waits boolean DEFAULT false)
+RETURNS bigint
 LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
 	WITH made AS (
@@ -81,7 +85,7 @@ BEGIN ATOMIC
 					AND o.threshold = raise_alert.threshold
 					AND o.bucket = raise_alert.bucket)
 				THEN false
-			WHEN raise_alert.kind IN ('budget', 'uncollected')
+			WHEN raise_alert.waits
 				THEN gpucredit_internal.wait_alert(n.name)
 			ELSE gpucredit_internal.lock_alert(n.name) END
 		ON CONFLICT (org, account, kind, period, period_start, threshold,
@@ -109,7 +113,7 @@ BEGIN ATOMIC
 	FROM made;
 END;
 COMMENT ON FUNCTION gpucredit_internal.raise_alert(text, timestamptz, text, text, text,
-	timestamptz, numeric, bigint, jsonb) IS
+	timestamptz, numeric, bigint, jsonb, boolean) IS
 'Internal: writes and sends an alert unless it exists; returns how many, 0 or 1.';
 
 /*

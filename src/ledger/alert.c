@@ -11,9 +11,9 @@
  * accounts.  So the next call raises an alert that this one could not raise.
  *
  * A call that does not get the alert's lock at once leaves the alert to the
- * transaction that has the lock.  The alerts of budgets, and of use that was
- * not collected, wait a moment for the lock, because it may be that of a
- * transaction that is ending (gpucredit_internal.raise_alert()). At
+ * transaction that has the lock.  A call that passes a budget's threshold, or
+ * whose use was not collected, waits a moment for the lock, because it may be
+ * that of a transaction that is ending (gpucredit_internal.raise_alert()). At
  * SERIALIZABLE a call reads no rows of other calls, because these reads would
  * cause conflicts. maintain() reads these rows.
  *

@@ -43,7 +43,7 @@ SQL_STATEMENT(uncollected_alert, SPI_OK_SELECT,
 			  " pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object("
 			  "  'kind', 'uncollected', 'org', $1, 'account', $3, 'job', $4,"
 			  "  'attempt', $5, 'hold', $6, 'reason', $7,"
-			  "  'uncollected', $8::pg_catalog.numeric)))");
+			  "  'uncollected', $8::pg_catalog.numeric)), true)");
 
 SQL_STATEMENT(owed_more, SPI_OK_INSERT,
 			  "text, text, gpucredit.credits, timestamptz",

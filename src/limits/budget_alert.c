@@ -17,7 +17,7 @@
 SQL_STATEMENT(alert_raise, SPI_OK_SELECT,
 			  "text, timestamptz, text, text, timestamptz, text, text",
 			  "SELECT gpucredit_internal.raise_alert($1, $2, $3, 'budget', $4, $5,"
-			  " $6::pg_catalog.numeric, 0, $7::pg_catalog.jsonb)");
+			  " $6::pg_catalog.numeric, 0, $7::pg_catalog.jsonb, true)");
 
 static char *describe(const char *org, const BudgetCount *count,
 					  const char *share, Credits taken);
