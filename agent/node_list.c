@@ -178,7 +178,8 @@ element_has(const char *at, size_t size, const char *name)
 		do
 		{
 			in++;
-			(void) range_next(&in, end, &range);
+			if (!range_next(&in, end, &range))
+				return false;
 			fits = value >= range.low && value <= range.high &&
 				(digits == range.width ||
 				 (digits > range.width && value >= smallest));

@@ -56,6 +56,10 @@ else
 	GC_USER=$(id -un)
 fi
 
+# Whoever installs gpucredit may have a compiler that warns of more than ours;
+# here a warning ends the build.  PGXS and our Makefiles add COPT to the flags.
+export COPT=-Werror
+
 # The servers' user must be able to read what root writes here.
 umask 022
 
