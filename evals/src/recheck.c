@@ -24,6 +24,7 @@
 #include "miscadmin.h"
 #include "number.h"
 #include "recheck.h"
+#include "types/entry.h"
 
 #define NOT_PREFIX		"not-"
 #define NOT_LENGTH		4
