@@ -82,6 +82,8 @@ CREATE TABLE gpucredit_eval.set_version (
 	judged integer NOT NULL,	/* number of cases with a rubric */
 	texts integer NOT NULL,		/* number of cases that score texts */
 	embedded integer NOT NULL,	/* number of cases whose answers are embedded */
+	aggregates jsonb NOT NULL,	/* of each task whose score is no mean: what it
+								 * is */
 	digest bytea NOT NULL,
 	frozen_at timestamptz NOT NULL,
 	CONSTRAINT set_version_pkey PRIMARY KEY (org, set, version),
@@ -158,6 +160,36 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION gpucredit_eval.caller_administers() IS
 'Internal: is the caller an administrator?';
+
+/*
+ * Refuses a caller who rates answers by hand and must not know what the judge
+ * thinks of them: a member of gpucredit_eval_rater, or a request with a token
+ * of scope "label".
+ */
+CREATE FUNCTION gpucredit_eval.check_not_blind() RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	IF gpucredit_eval.is_blind() THEN
+		RAISE EXCEPTION 'role "%" rates answers by hand', gpucredit_eval.caller()
+			USING ERRCODE = 'insufficient_privilege',
+			DETAIL = 'It is a member of gpucredit_eval_rater, or its token has scope "label"; so it sees no scores, which tell what the judge thinks.',
+			HINT = 'Look at scores as a role that rates nothing.';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_not_blind() IS
+'Internal: refuses to show scores to raters (42501).';
+
+CREATE FUNCTION gpucredit_eval.is_blind() RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT gpucredit_eval.caller_is('gpucredit_eval_rater') AND NOT gpucredit_eval.caller_administers()
+		OR coalesce(current_setting('gpucredit_http.scope', true), '') = 'label';
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_blind() IS
+'Internal: whether the session rates answers without knowing scores.';
 
 /*
  * Raises an error unless the caller may act as some account of the
@@ -359,6 +391,29 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.embeds(jsonb) IS
 'Internal: whether the answer to a case is embedded.';
 
+/*
+ * Returns the check of a case from which the score of its task is computed, if
+ * that score is no mean of the cases' scores: the metrics perplexity, mcc and
+ * f1 of lm-eval. A check without weight only informs.
+ */
+CREATE FUNCTION gpucredit_eval.aggregated_check(checks jsonb) RETURNS jsonb
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT jsonb_path_query_first(checks, '$[*] ? ((@.type == "multiple_choice" && (@.metric == "mcc" || @.metric == "f1")
+		|| @.type == "loglikelihood" && @.metric == "perplexity") && (!exists(@.weight) || @.weight > 0))');
+END;
+COMMENT ON FUNCTION gpucredit_eval.aggregated_check(jsonb) IS
+'Internal: the check of a case whose task has another score than the mean of its cases; NULL: the score is the mean.';
+
+/* Returns what the score of a case's task is: mean, perplexity, mcc or f1. */
+CREATE FUNCTION gpucredit_eval.aggregate_of(checks jsonb) RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce(gpucredit_eval.aggregated_check(checks) ->> 'metric', 'mean');
+END;
+COMMENT ON FUNCTION gpucredit_eval.aggregate_of(jsonb) IS
+'Internal: what the score of the task of a case is.';
+
 /* Returns how many calls a case that scores texts takes: one for each text. */
 CREATE FUNCTION gpucredit_eval.texts_of(input jsonb) RETURNS integer
 LANGUAGE sql IMMUTABLE
@@ -468,6 +523,40 @@ COMMENT ON FUNCTION gpucredit_eval.is_plain_case(jsonb) IS
 'Internal: true if a document is a case; otherwise check_case() decides.';
 
 /*
+ * Checks a case from which the score of its whole task is computed. Its one
+ * check that counts says which choice is the right one.
+ */
+CREATE FUNCTION gpucredit_eval.check_aggregated(name text, checks jsonb, n integer) RETURNS void
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	k jsonb := gpucredit_eval.aggregated_check(check_aggregated.checks);
+BEGIN
+	IF k IS NULL THEN
+		RETURN;
+	END IF;
+	IF 1 <> (SELECT count(*) FROM jsonb_array_elements(check_aggregated.checks) o
+		WHERE coalesce((o ->> 'weight')::numeric, 1) > 0)
+	THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a check of metric "%s", and others that count', check_aggregated.name,
+				k ->> 'metric'),
+			'A task has one score.', 'Give the others weight 0, so that they inform only.');
+	END IF;
+	IF k ->> 'metric' <> 'perplexity' AND (CASE jsonb_typeof(k -> 'value') WHEN 'number'
+			THEN (k ->> 'value')::numeric <> ALL (ARRAY(SELECT generate_series(0, check_aggregated.n - 1)::numeric))
+			ELSE true END
+		OR k ->> 'metric' = 'f1' AND check_aggregated.n <> 2)
+	THEN
+		PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed check of metric "%s"', check_aggregated.name, k ->> 'metric'),
+			'Its value is the number of the one right choice, from 0; f1 has two choices, of which the second is the positive one.');
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.check_aggregated(text, jsonb, integer) IS
+'Internal: refuses a case of metric perplexity, mcc or f1 that is malformed (22023).';
+
+/*
  * Checks a case that scores texts. Each text is a call that the run pays for,
  * so their number is limited. All checks of the case are about them: there is
  * no answer that another check or a judge could read.
@@ -497,14 +586,15 @@ BEGIN
 			'There is no answer for them.', 'Make two cases of it.');
 	END IF;
 	IF EXISTS (SELECT FROM jsonb_array_elements(check_texts.checks) k
-		WHERE CASE k ->> 'type' WHEN 'loglikelihood' THEN n > 1 OR k ->> 'metric' IS DISTINCT FROM 'acc'
-			ELSE k ->> 'metric' IS NULL OR k ->> 'metric' NOT IN ('acc', 'acc_norm', 'acc_bytes', 'exact_match')
+		WHERE CASE k ->> 'type' WHEN 'loglikelihood' THEN n > 1 OR coalesce(k ->> 'metric', '') NOT IN ('acc', 'perplexity')
+			ELSE coalesce(k ->> 'metric', '') NOT IN ('acc', 'acc_norm', 'acc_bytes', 'exact_match', 'mcc', 'f1')
 				OR CASE jsonb_typeof(k -> 'choices') WHEN 'array' THEN jsonb_array_length(k -> 'choices') <> n
 					ELSE true END END)
 	THEN
 		PERFORM gpucredit_eval.refuse(format('case "%s" has a malformed check of texts', check_texts.name),
-			'multiple_choice has "choices", as many as the input has texts, and a metric acc, acc_norm, acc_bytes or exact_match; loglikelihood has one text, and metric acc.');
+			'multiple_choice has "choices", as many as the input has texts, and a metric acc, acc_norm, acc_bytes, exact_match, mcc or f1; loglikelihood has one text, and metric acc or perplexity.');
 	END IF;
+	PERFORM gpucredit_eval.check_aggregated(check_texts.name, check_texts.checks, n);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.check_texts(text, jsonb, jsonb) IS
@@ -735,6 +825,7 @@ DECLARE
 	v gpucredit_eval.set_version;
 	kept jsonb;
 	print bytea;
+	mixed text;
 BEGIN
 	s := gpucredit_eval.require_set(freeze_set.org, freeze_set.set, 'curate');
 	kept := gpucredit_eval.request_begin(s.org, freeze_set.key, 'freeze_set',
@@ -754,17 +845,26 @@ BEGIN
 			PERFORM gpucredit_eval.wrong_state(format('set "%s/%s" has no case', s.org, s.set),
 				'A version of no case measures nothing.', 'Call add_cases() first.');
 		END IF;
-		SELECT coalesce(jsonb_object_agg(t.task, t.n), '{}') INTO v.tasks
-		FROM (SELECT c.task, count(*) AS n FROM gpucredit_eval.golden_case c
+		SELECT coalesce(jsonb_object_agg(t.task, t.n), '{}'),
+			coalesce(jsonb_object_agg(t.task, t.metric) FILTER (WHERE t.metric <> 'mean'), '{}'),
+			min(t.task) FILTER (WHERE t.metrics > 1)
+		INTO v.tasks, v.aggregates, mixed
+		FROM (SELECT c.task, count(*) AS n, min(a.metric) AS metric, count(DISTINCT a.metric) AS metrics
+			FROM gpucredit_eval.golden_case c
+				CROSS JOIN LATERAL gpucredit_eval.aggregate_of(c.checks) a (metric)
 			WHERE c.org = s.org AND c.set = s.set AND c.retired_version IS NULL
 			GROUP BY c.task) t;
+		IF mixed IS NOT NULL THEN
+			PERFORM gpucredit_eval.wrong_state(format('the cases of task "%s" of set "%s/%s" have several metrics', mixed, s.org, s.set),
+				'A task has one score.', 'Give cases of another metric a task of their own.');
+		END IF;
 		SELECT o.version INTO v.version FROM gpucredit_eval.set_version o
 		WHERE o.org = s.org AND o.set = s.set AND o.version = s.versions AND o.digest = print;
 		IF NOT FOUND THEN
 			v.version := s.versions + 1;
 			INSERT INTO gpucredit_eval.set_version
-			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, v.texts, v.embedded, print,
-				gpucredit.now());
+			VALUES (s.org, s.set, v.version, s.cases, v.cases, v.tasks, v.judged, v.texts, v.embedded, v.aggregates,
+				print, gpucredit.now());
 			UPDATE gpucredit_eval.golden_set g SET versions = v.version
 			WHERE g.org = s.org AND g.set = s.set;
 			PERFORM gpucredit_eval.record(s.org, 'freeze_set', NULL,
@@ -780,7 +880,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.freeze_set(text, text, text) IS
 'Sets: makes a version of the cases that are not retired. Without a change since the last version it is that one.
-Result: its number, the SHA-256 of its cases in hex, how many they are. Errors: UC601 no such set; UC602 it has no case; UC201 key used with other arguments.';
+Result: its number, the SHA-256 of its cases in hex, how many they are. Errors: UC601 no such set; UC602 it has no case, or a task has cases of several metrics; UC201 key used with other arguments.';
 
 /*
  * Returns a version of a set for "set" or "set@version". The default is the

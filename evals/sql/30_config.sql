@@ -236,6 +236,8 @@ DECLARE
 	s gpucredit_eval.golden_set;
 	v gpucredit_eval.set_version;
 	sets jsonb := '[]';
+	metrics jsonb := '{}';		/* of each task */
+	mixed text;
 BEGIN
 	IF jsonb_typeof(read_sets.document) IS DISTINCT FROM 'array'
 		OR jsonb_array_length(read_sets.document) NOT BETWEEN 1 AND 100
@@ -265,7 +267,15 @@ BEGIN
 		END IF;
 		sets := sets || jsonb_build_object('set', s.set, 'version', v.version,
 			'digest', encode(v.digest, 'hex'));
+		mixed := coalesce(mixed, (SELECT min(t.task) FROM jsonb_object_keys(v.tasks) t (task)
+			WHERE metrics ->> t.task <> coalesce(v.aggregates ->> t.task, 'mean')));
+		metrics := metrics || (SELECT jsonb_object_agg(t.task, coalesce(v.aggregates ->> t.task, 'mean'))
+			FROM jsonb_object_keys(v.tasks) t (task));
 	END LOOP;
+	IF mixed IS NOT NULL THEN
+		PERFORM gpucredit_eval.refuse(format('the cases of task "%s" have several metrics', left(mixed, 64)),
+			'A task has one score, over all sets of a config.', 'Give cases of another metric a task of their own.');
+	END IF;
 	RETURN sets;
 END
 $$;

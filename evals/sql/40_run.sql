@@ -279,6 +279,20 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.require_run(text, bigint) IS
 'Internal: a run of an account that the session may act as. Errors: UC601.';
 
+/* Returns a run of which the caller may see the scores. */
+CREATE FUNCTION gpucredit_eval.require_scores(org text, run bigint)
+RETURNS gpucredit_eval.run
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_eval.check_not_blind();
+	RETURN gpucredit_eval.require_run(require_scores.org, require_scores.run);
+END
+$$;
+COMMENT ON FUNCTION gpucredit_eval.require_scores(text, bigint) IS
+'Internal: a run of an account that the session may act as, and whose scores it may see. Errors: UC601; 42501 it rates answers by hand.';
+
 /* Locks the run's row, and waits for it if necessary. */
 CREATE FUNCTION gpucredit_eval.lock_run(org text, run bigint) RETURNS gpucredit_eval.run
 LANGUAGE plpgsql VOLATILE
@@ -884,7 +898,20 @@ COMMENT ON FUNCTION gpucredit_eval.start_run(text, text, text, text, text, text,
 'Runs: starts one, and holds what it may cost at most. Workers lease its cases.
 config: "name" or "name@version". model: an endpoint, or "NAME@REVISION" of the registry. purpose: development, gate, production_gate, preview, nightly, calibration; a preview asks a sample of the cases that digests choose, takes over what is measured already, stops when its verdict is certain, and is never a baseline or a reason to promote. cap: credits. baseline: a run to compare with; NULL: for a version of the registry, the newest run of the version at a ref that a release gate protects, measured in the same way. options: {"endpoint": which serves the version, "ttl": how long the hold lives (24 hours), "gpu": {"request", "wall_limit", "spec"}: a job for own replicas, within the cap}; of a production gate or preview "serving" of its config says endpoint and GPU job. The environment of a job that serves a version of the registry has EVAL_MODEL, "NAME@OID". The cap of a run over held-out sets suffices for all of its cases.
 Result: status granted, or denied with a reason of gpucredit.hold or reserve, no_price, not_calibrated, quota_exceeded (held-out runs of the month), cap_exceeded (the GPU job alone is dearer).
-Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine; UC604 held out; 22023.';
+Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such config, set, endpoint or run; UC602 in quarantine, or another scheduler, as Slurm or Kubernetes, places the jobs of the pool that the GPU job would go to; UC604 held out; 22023.';
+
+/*
+ * Whether another scheduler, as Slurm or Kubernetes behind a bridge, places the
+ * jobs of a pool. It runs programs of its own, whatever a job's spec says, and
+ * no agent reports what they serve.
+ */
+CREATE FUNCTION gpucredit_eval.is_foreign(pool text) RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT coalesce(gpucredit.pool_placed_by(is_foreign.pool) = 'foreign', false);
+END;
+COMMENT ON FUNCTION gpucredit_eval.is_foreign(text) IS
+'Internal: whether another scheduler than gpucredit places the jobs of a pool.';
 
 /*
  * Reserves the job that serves the model: in pool "eval-gate", which is
@@ -900,6 +927,7 @@ AS $$
 DECLARE
 	r record;
 	spec jsonb;
+	pool text := CASE WHEN gpucredit_eval.is_gate(reserve_gpu.purpose) THEN 'eval-gate' ELSE 'eval-nightly' END;
 BEGIN
 	reserve_gpu.held := 0;
 	IF NOT gpucredit_eval.is_present(reserve_gpu.gpu) THEN
@@ -907,6 +935,11 @@ BEGIN
 	END IF;
 	PERFORM gpucredit_eval.check_words('"gpu" of options', reserve_gpu.gpu,
 		'{request,wall_limit,spec}');
+	IF gpucredit_eval.is_foreign(pool) THEN
+		PERFORM gpucredit_eval.wrong_state(format('another scheduler places the jobs of pool "%s"', pool),
+			'It would not run the script that serves the model, and no agent would report the digest of what is served.',
+			'Let gpucredit place the jobs of that pool, or name an endpoint without "gpu", for which curators vouch.');
+	END IF;
 	spec := coalesce(nullif(reserve_gpu.gpu -> 'spec', 'null'), '{}');
 	IF (reserve_gpu.s).registry_version IS NOT NULL AND jsonb_typeof(spec) = 'object'
 		AND coalesce(jsonb_typeof(spec -> 'env'), 'object') = 'object'
@@ -917,9 +950,7 @@ BEGIN
 	SELECT * INTO r FROM gpucredit.reserve(reserve_gpu.org, reserve_gpu.account,
 		gpucredit_eval.ledger_key('gpu', reserve_gpu.key), reserve_gpu.gpu ->> 'request',
 		(reserve_gpu.gpu ->> 'wall_limit')::interval, tier => 'batch_inference',
-		pool => CASE WHEN gpucredit_eval.is_gate(reserve_gpu.purpose)
-			THEN 'eval-gate' ELSE 'eval-nightly' END,
-		spec => spec);
+		pool => pool, spec => spec);
 	reserve_gpu.job := r.job;
 	reserve_gpu.held := r.held;
 	reserve_gpu.reason := r.reason;

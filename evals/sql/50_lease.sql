@@ -44,9 +44,9 @@ DECLARE
 	n integer;
 	others integer;
 BEGIN
-	SELECT o.state, o.attempt, o.ended_at INTO j FROM gpucredit.jobs o
+	SELECT o.state, o.attempt, o.ended_at, o.pool INTO j FROM gpucredit.jobs o
 	WHERE o.org = (r).org AND o.job = (r).gpu_job;
-	IF j.attempt IS NULL OR j.ended_at IS NOT NULL THEN
+	IF j.attempt IS NULL OR j.ended_at IS NOT NULL OR gpucredit_eval.is_foreign(j.pool) THEN
 		serving_attempt.problem := 'not_served';
 		RETURN;
 	END IF;
@@ -60,7 +60,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.serving_attempt(gpucredit_eval.run) IS
-'Internal: the attempt of a run''s GPU job whose agent has reported the digest of the version that the run measures; NULL: none yet. problem: the job is over (not_served), or its agent has reported another digest (other_model).';
+'Internal: the attempt of a run''s GPU job whose agent has reported the digest of the version that the run measures; NULL: none yet. problem: the job is over, or another scheduler places the jobs of its pool by now (not_served), or its agent has reported another digest (other_model).';
 
 /*
  * Whether somebody could reach into the GPU job: he opened a terminal or

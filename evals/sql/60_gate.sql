@@ -4,6 +4,19 @@
  *
  * Cases that are unfinished, lost or failed have score 0, and are counted. A
  * gate that cannot be decided is inconclusive, never passed.
+ *
+ * The score of a task is 0 to 1, and more is better. Gates, baselines and
+ * previews compare it, and JUnit, comments and pages show it. It is the mean of
+ * the scores of the cases, or what the check of the cases says:
+ *
+ *   perplexity  its reciprocal: the geometric mean of what the model gives the
+ *               texts as probability. A text without a likelihood makes it 0;
+ *   mcc         Matthews' correlation coefficient of the likeliest and the
+ *               right choices, at least 0;
+ *   f1          F1 of the second of two choices.
+ *
+ * A case without an answer counts as a wrong choice. While cases are open, such
+ * a score may still become any, so it is 0 until then, and all of it is open.
  */
 CREATE TABLE gpucredit_eval.metric (
 	org text COLLATE "C" NOT NULL,
@@ -21,6 +34,10 @@ CREATE TABLE gpucredit_eval.metric (
 	open_share numeric,			/* share of the weight of cases without a score,
 								 * of which "score" counts 0 */
 	locked_open_share numeric,
+	metric text NOT NULL,		/* what the score is: mean, perplexity, mcc or
+								 * f1 */
+	value numeric,				/* perplexity or coefficient as it is; NULL if
+								 * the score is a mean, or if there is none */
 	CONSTRAINT metric_pkey PRIMARY KEY (org, run, task),
 	FOREIGN KEY (org, run) REFERENCES gpucredit_eval.run
 );
@@ -103,30 +120,144 @@ END;
 COMMENT ON FUNCTION gpucredit_eval.run_cases(text, bigint, bigint) IS
 'Internal: all cases of a run, with the results that are there; or those of them that are in the sample of another run.';
 
+/*
+ * Returns what the model's answer to a case tells of its task's score: the
+ * logarithm of a text's probability, or the number of the likeliest choice.
+ */
+CREATE FUNCTION gpucredit_eval.measured_by(measure jsonb, output bytea) RETURNS numeric
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_eval_measured_by';
+COMMENT ON FUNCTION gpucredit_eval.measured_by(jsonb, bytea) IS
+'Internal: of a case with a check of metric perplexity, mcc or f1: the logarithm of the probability of its text, or the number of the likeliest choice; NULL: the output does not tell.';
+
+/*
+ * Returns Matthews' correlation coefficient of right and given answers, for any
+ * number of choices (Gorodkin's R_K). It is 0 where all answers are the same.
+ */
+CREATE FUNCTION gpucredit_eval.mcc(wanted numeric[], given numeric[], weights numeric[])
+RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	WITH answer AS (SELECT * FROM unnest(mcc.wanted, mcc.given, mcc.weights) a (wanted, given, w)),
+	total AS (
+		SELECT sum(a.w) AS s, coalesce(sum(a.w) FILTER (WHERE a.wanted = a.given), 0) AS c FROM answer a),
+	choice AS (
+		SELECT sum(x.w) AS w, sum(x.g) AS g
+		FROM (SELECT a.wanted AS k, a.w, 0 AS g FROM answer a
+			UNION ALL SELECT a.given, 0, a.w FROM answer a) x
+		GROUP BY x.k),
+	sums AS (SELECT sum(o.w * o.g) AS wg, sum(o.w * o.w) AS ww, sum(o.g * o.g) AS gg FROM choice o)
+	SELECT CASE WHEN t.s = 0 THEN NULL WHEN (t.s * t.s - q.gg) * (t.s * t.s - q.ww) <= 0 THEN 0
+		ELSE (t.c * t.s - q.wg) / sqrt((t.s * t.s - q.gg) * (t.s * t.s - q.ww)) END
+	FROM total t, sums q;
+END;
+COMMENT ON FUNCTION gpucredit_eval.mcc(numeric[], numeric[], numeric[]) IS
+'Internal: Matthews'' correlation coefficient, weighted; NULL: there is no weight.';
+
+/* Returns F1 of choice 1, which is 0 where neither wants nor gives it. */
+CREATE FUNCTION gpucredit_eval.f1(wanted numeric[], given numeric[], weights numeric[])
+RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN sum(a.w) > 0 THEN coalesce(2 * coalesce(sum(a.w) FILTER (WHERE a.wanted = 1 AND a.given = 1), 0)
+		/ nullif(coalesce(sum(a.w) FILTER (WHERE a.wanted = 1), 0) + coalesce(sum(a.w) FILTER (WHERE a.given = 1), 0), 0), 0) END
+	FROM unnest(f1.wanted, f1.given, f1.weights) a (wanted, given, w);
+END;
+COMMENT ON FUNCTION gpucredit_eval.f1(numeric[], numeric[], numeric[]) IS
+'Internal: F1 of choice 1, weighted; NULL: there is no weight.';
+
+/*
+ * Returns what the answers of a task amount to: "given" has the logarithm of
+ * each text's probability, or the choice of each case, and "wanted" the right
+ * choice. The exponent is bounded, so that the figure is a number everywhere.
+ */
+CREATE FUNCTION gpucredit_eval.aggregate_value(metric text, wanted numeric[], given numeric[],
+	weights numeric[]) RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT round(CASE aggregate_value.metric
+		WHEN 'mcc' THEN gpucredit_eval.mcc(aggregate_value.wanted, aggregate_value.given, aggregate_value.weights)
+		WHEN 'f1' THEN gpucredit_eval.f1(aggregate_value.wanted, aggregate_value.given, aggregate_value.weights)
+		WHEN 'perplexity' THEN (SELECT CASE WHEN bool_and(a.given IS NOT NULL) THEN
+				exp(least(-sum(a.w * a.given) / nullif(sum(a.w), 0), 700)) END
+			FROM unnest(aggregate_value.given, aggregate_value.weights) a (given, w)) END, 12);
+END;
+COMMENT ON FUNCTION gpucredit_eval.aggregate_value(text, numeric[], numeric[], numeric[]) IS
+'Internal: perplexity, mcc or f1 of the answers of a task; NULL: there is no weight, or a text has no likelihood.';
+
+/* Returns the score of a task, 0 to 1, for its perplexity, mcc or f1. */
+CREATE FUNCTION gpucredit_eval.aggregate_score(metric text, value numeric, weight numeric)
+RETURNS numeric
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN aggregate_score.weight > 0 THEN coalesce(round(CASE aggregate_score.metric
+		WHEN 'perplexity' THEN 1 / aggregate_score.value ELSE greatest(aggregate_score.value, 0) END, 12), 0) END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.aggregate_score(text, numeric, numeric) IS
+'Internal: what a perplexity, mcc or f1 is as the score of a task; weight: of the cases; NULL: they have none.';
+
 CREATE FUNCTION gpucredit_eval.task_scores(org text, run bigint, sample_of bigint DEFAULT NULL)
 RETURNS SETOF gpucredit_eval.metric
 LANGUAGE sql STABLE
 BEGIN ATOMIC
-	WITH scored AS (
+	WITH aggregated AS MATERIALIZED (
+		SELECT EXISTS (SELECT FROM gpucredit_eval.run_set s
+				JOIN gpucredit_eval.set_version v ON v.org = s.org AND v.set = s.set AND v.version = s.version
+			WHERE s.org = task_scores.org AND s.run = task_scores.run AND v.aggregates <> '{}') AS some),
+	scored AS (
 		SELECT x.kind, (x.c).task AS task, (x.c).weight AS w, (x.c).rubric IS NOT NULL AS judged,
 			coalesce((x.o).score, 0) AS s, (x.o).score IS NULL AS unfinished,
-			(x.o).error IS NOT NULL AS failed
-		FROM gpucredit_eval.run_cases(task_scores.org, task_scores.run, task_scores.sample_of) x)
-	SELECT task_scores.org, task_scores.run, t.task, count(*)::integer,
-		sum(t.w * t.s) / nullif(sum(t.w), 0),
-		gpucredit_eval.mean_error(count(*), sum(t.w), sum(t.w * t.s), sum(t.w * t.w),
-			sum(t.w * t.w * t.s), sum(t.w * t.w * t.s * t.s)),
-		count(*) FILTER (WHERE t.failed)::integer,
-		count(*) FILTER (WHERE t.unfinished)::integer,
-		count(*) FILTER (WHERE t.judged)::integer,
-		count(*) FILTER (WHERE t.kind = 'locked')::integer,
-		sum(t.w * t.s) FILTER (WHERE t.kind = 'locked')
-			/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0),
-		bool_or(t.kind = 'held_out'),
-		coalesce(sum(t.w) FILTER (WHERE t.unfinished), 0) / nullif(sum(t.w), 0),
-		coalesce(sum(t.w) FILTER (WHERE t.kind = 'locked' AND t.unfinished), 0)
-			/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0)
-	FROM scored t GROUP BY t.task;
+			(x.o).error IS NOT NULL AS failed, a.own, (a.own ->> 'value')::numeric AS wanted,
+			CASE WHEN a.own IS NULL THEN NULL WHEN a.own ->> 'metric' = 'perplexity' THEN m.measured
+				ELSE coalesce(m.measured, CASE jsonb_array_length(a.own -> 'choices')
+					WHEN 2 THEN 1 - (a.own ->> 'value')::numeric ELSE -1 END) END AS given
+		FROM gpucredit_eval.run_cases(task_scores.org, task_scores.run, task_scores.sample_of) x
+			CROSS JOIN LATERAL (SELECT CASE WHEN (SELECT g.some FROM aggregated g)
+				THEN gpucredit_eval.aggregated_check((x.c).checks) END) a (own)
+			CROSS JOIN LATERAL (SELECT CASE WHEN a.own IS NOT NULL AND (x.o).error IS NULL
+				THEN gpucredit_eval.measured_by(a.own, (x.o).output) END) m (measured)),
+	summed AS (
+		SELECT t.task, count(*) AS n, sum(t.w) AS w, sum(t.w) FILTER (WHERE t.kind = 'locked') AS locked_w,
+			sum(t.w * t.s) / nullif(sum(t.w), 0) AS mean,
+			gpucredit_eval.mean_error(count(*), sum(t.w), sum(t.w * t.s), sum(t.w * t.w),
+				sum(t.w * t.w * t.s), sum(t.w * t.w * t.s * t.s)) AS mean_error,
+			gpucredit_eval.mean_error(count(*), sum(t.w), sum(t.w * t.given), sum(t.w * t.w),
+				sum(t.w * t.w * t.given), sum(t.w * t.w * t.given * t.given)) AS given_error,
+			count(*) FILTER (WHERE t.failed) AS errors,
+			count(*) FILTER (WHERE t.unfinished) AS unfinished,
+			count(*) FILTER (WHERE t.judged) AS judged,
+			count(*) FILTER (WHERE t.kind = 'locked') AS locked_n,
+			sum(t.w * t.s) FILTER (WHERE t.kind = 'locked')
+				/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0) AS locked_mean,
+			bool_or(t.kind = 'held_out') AS held_out,
+			coalesce(sum(t.w) FILTER (WHERE t.unfinished), 0) / nullif(sum(t.w), 0) AS open_share,
+			coalesce(sum(t.w) FILTER (WHERE t.kind = 'locked' AND t.unfinished), 0)
+				/ nullif(sum(t.w) FILTER (WHERE t.kind = 'locked'), 0) AS locked_open_share,
+			coalesce(max(t.own ->> 'metric'), 'mean') AS metric,
+			array_agg(t.wanted) FILTER (WHERE t.own IS NOT NULL) AS wanted,
+			array_agg(t.given) FILTER (WHERE t.own IS NOT NULL) AS given,
+			array_agg(t.w) FILTER (WHERE t.own IS NOT NULL) AS weights,
+			array_agg(t.wanted) FILTER (WHERE t.own IS NOT NULL AND t.kind = 'locked') AS locked_wanted,
+			array_agg(t.given) FILTER (WHERE t.own IS NOT NULL AND t.kind = 'locked') AS locked_given,
+			array_agg(t.w) FILTER (WHERE t.own IS NOT NULL AND t.kind = 'locked') AS locked_weights
+		FROM scored t GROUP BY t.task),
+	valued AS (
+		SELECT t.*, t.unfinished > 0 AS open,
+			CASE WHEN t.metric <> 'mean' AND t.unfinished = 0
+				THEN gpucredit_eval.aggregate_value(t.metric, t.wanted, t.given, t.weights) END AS value,
+			CASE WHEN t.metric <> 'mean' AND t.unfinished = 0 AND t.locked_n > 0
+				THEN gpucredit_eval.aggregate_value(t.metric, t.locked_wanted, t.locked_given, t.locked_weights) END AS locked_value
+		FROM summed t)
+	SELECT task_scores.org, task_scores.run, t.task, t.n::integer,
+		CASE t.metric WHEN 'mean' THEN t.mean ELSE gpucredit_eval.aggregate_score(t.metric, t.value, t.w) END,
+		CASE t.metric WHEN 'mean' THEN t.mean_error WHEN 'perplexity' THEN round(t.given_error / t.value, 12) END,
+		t.errors::integer, t.unfinished::integer, t.judged::integer, t.locked_n::integer,
+		CASE t.metric WHEN 'mean' THEN t.locked_mean ELSE gpucredit_eval.aggregate_score(t.metric, t.locked_value, t.locked_w) END,
+		t.held_out,
+		CASE WHEN t.metric = 'mean' OR t.w = 0 THEN t.open_share WHEN t.open THEN 1 ELSE 0 END,
+		CASE WHEN t.metric = 'mean' OR coalesce(t.locked_w, 0) = 0 THEN t.locked_open_share WHEN t.open THEN 1 ELSE 0 END,
+		t.metric, t.value
+	FROM valued t;
 END;
 COMMENT ON FUNCTION gpucredit_eval.task_scores(text, bigint, bigint) IS
 'Internal: scores of a run by task, as its results are now; or of the cases that are in the sample of another run.';
@@ -226,7 +357,7 @@ COMMENT ON FUNCTION gpucredit_eval.may_have_many_errors(gpucredit_eval.run, nume
  */
 CREATE FUNCTION gpucredit_eval.gate_rows(r gpucredit_eval.run)
 RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,
-	baseline numeric, passes boolean, blocking boolean, reason text)
+	baseline numeric, passes boolean, blocking boolean, reason text, metric text, value numeric)
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -268,7 +399,7 @@ BEGIN
 	measured AS (
 		SELECT coalesce(m.task, g.task) AS task, m.score, m.n, m.stderr, m.judged,
 			m.locked_n, m.locked_score, b.locked_score AS base_score,
-			m.unfinished, m.open_share, m.locked_open_share,
+			m.unfinished, m.open_share, m.locked_open_share, m.metric, m.value,
 			greatest(coalesce((g.gate ->> 'absolute')::numeric, 0.85), f.absolute) AS absolute,
 			CASE g.gate ->> 'mode' WHEN 'points' THEN b.locked_score - coalesce((g.gate ->> 'relative')::numeric, 0.02)
 				ELSE b.locked_score * (1 - coalesce((g.gate ->> 'relative')::numeric, 0.02)) END AS base_limit,
@@ -296,7 +427,7 @@ BEGIN
 				ELSE 'passes' END AS reason
 		FROM measured d)
 	/* Of a preview that has asked some cases, these are the score. */
-	SELECT q.task, CASE WHEN q.hidden THEN NULL
+	SELECT q.task, CASE WHEN q.hidden OR q.metric <> 'mean' AND q.unfinished > 0 THEN NULL
 			WHEN (r).purpose = 'preview' THEN round(q.score / nullif(1 - q.open_share, 0), 6)
 			ELSE round(q.score, 6) END,
 		CASE WHEN (r).purpose = 'preview' THEN q.n - q.unfinished ELSE q.n END,
@@ -305,7 +436,7 @@ BEGIN
 		CASE WHEN no_baseline IS NULL THEN round(q.base_score, 6) END,
 		CASE WHEN q.reason = 'passes' THEN true
 			WHEN q.reason IN ('below_threshold', 'below_baseline') THEN false END,
-		q.blocking, q.reason
+		q.blocking, q.reason, q.metric, CASE WHEN NOT q.hidden THEN round(q.value, 6) END
 	FROM reasoned q ORDER BY q.task;
 END
 $$;
@@ -314,18 +445,18 @@ COMMENT ON FUNCTION gpucredit_eval.gate_rows(gpucredit_eval.run) IS
 
 CREATE FUNCTION gpucredit_eval.gate(org text, run bigint)
 RETURNS TABLE (task text, score numeric, n integer, stderr numeric, threshold numeric,
-	baseline numeric, passes boolean, blocking boolean, reason text)
+	baseline numeric, passes boolean, blocking boolean, reason text, metric text, value numeric)
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT * FROM gpucredit_eval.gate_rows(gpucredit_eval.require_run(gate.org, gate.run));
+	SELECT * FROM gpucredit_eval.gate_rows(gpucredit_eval.require_scores(gate.org, gate.run));
 END;
 COMMENT ON FUNCTION gpucredit_eval.gate(text, bigint) IS
 'Gates: what each task scores and whether that lets the model ship.
-Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, not_served (the job that serves the model ended before the run), other_model (its agent reported another digest than the version''s), entered (a session of that job was opened, or another job of its account ran beside it), errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), baseline_sampled (it is a preview), no_cases, no_weight.
+Result: score 0 to 1, of n cases, failed ones count 0; its standard error; the score it must reach, which set_floor() may have raised; the baseline''s on locked sets; passes: NULL: inconclusive; reason: passes, below_threshold, below_baseline, or why nothing is decided: unfinished, paused, cancelled, over_bound, not_served (the job that serves the model ended before the run), other_model (its agent reported another digest than the version''s), entered (a session of that job was opened, or another job of its account ran beside it), errors, uncalibrated, lapsed, disagrees, baseline_differs, baseline_unfinished, baseline_errors (too many of its cases failed), baseline_sampled (it is a preview), no_cases, no_weight; metric: what the score is: mean of the cases; perplexity: its reciprocal; mcc, at least 0; f1; value: of the last three the figure itself. These three have no score until all cases are finished, and mcc and f1 no standard error; a case without an answer counts as a wrong choice, and makes a perplexity''s score 0.
 A preview compares the cases of its sample with the same cases of the baseline. Until all of them are asked, score and n are of those that are, without standard error, and a gate is decided as soon as the others cannot change it.
 A task with held-out cases has no score until its run is finished.
-Errors: UC601 no such run.';
+Errors: UC601 no such run; 42501 the caller rates answers by hand.';
 
 CREATE FUNCTION gpucredit_eval.verdict_of(r gpucredit_eval.run) RETURNS text
 LANGUAGE sql STABLE
@@ -357,11 +488,11 @@ CREATE FUNCTION gpucredit_eval.verdict(org text, run bigint) RETURNS text
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
-	SELECT gpucredit_eval.verdict_of(gpucredit_eval.require_run(verdict.org, verdict.run));
+	SELECT gpucredit_eval.verdict_of(gpucredit_eval.require_scores(verdict.org, verdict.run));
 END;
 COMMENT ON FUNCTION gpucredit_eval.verdict(text, bigint) IS
 'Gates: pass; warn: an advisory gate does not pass; block: a blocking gate fails; inconclusive: a blocking gate cannot decide.
-Errors: UC601 no such run.';
+Errors: UC601 no such run; 42501 the caller rates answers by hand.';
 
 /*
  * Compares the cases that both runs finished: the difference is b minus a.
@@ -372,8 +503,8 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	ra gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.a);
-	rb gpucredit_eval.run := gpucredit_eval.require_run(compare.org, compare.b);
+	ra gpucredit_eval.run := gpucredit_eval.require_scores(compare.org, compare.a);
+	rb gpucredit_eval.run := gpucredit_eval.require_scores(compare.org, compare.b);
 	hidden integer;
 	other text;
 BEGIN
@@ -398,7 +529,8 @@ BEGIN
 		FROM gpucredit_eval.run_cases(ra.org, ra.run) x
 			JOIN gpucredit_eval.result y ON y.org = rb.org AND y.run = rb.run
 				AND y."case" = (x.c)."case"
-		WHERE (x.o).score IS NOT NULL AND y.score IS NOT NULL)
+		WHERE (x.o).score IS NOT NULL AND y.score IS NOT NULL
+			AND gpucredit_eval.aggregate_of((x.c).checks) <> 'perplexity')
 	SELECT count(*), count(*) FILTER (WHERE p.kind = 'held_out'),
 		round(sum(p.w * p.sa) / nullif(sum(p.w), 0), 6),
 		round(sum(p.w * p.sb) / nullif(sum(p.w), 0), 6),
@@ -416,5 +548,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.compare(text, bigint, bigint) IS
-'Gates: the paired difference of two runs, over the cases that both have finished.
-Result: how many cases; both scores; the second less the first, and its standard error. Errors: UC601 no such run; UC604 so few held-out cases that their results would show.';
+'Gates: the paired difference of two runs, over the cases that both have finished; those of metric perplexity are left out, as they have no scores of their own.
+Result: how many cases; both scores; the second less the first, and its standard error. Errors: UC601 no such run; 42501 the caller rates answers by hand; UC604 so few held-out cases that their results would show.';

@@ -138,7 +138,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.label(text, bigint, bigint, text, integer) IS
 'Calibration: records a person''s score of an answer; a rater''s last one stands.
-score: 1 to 5. rater: a tenant''s login passes its own name. Result: whether it was so already. Errors: UC601 no such run, or a set that the caller may not read; UC603 no answer to that case; 42501 a tenant rates as somebody else; 22023.';
+score: 1 to 5. rater: a tenant''s login passes its own name; members of gpucredit_eval_rater, and requests with a token of scope label, see no scores of runs, so that they rate without knowing what the judge thinks. Result: whether it was so already. Errors: UC601 no such run, or a set that the caller may not read; UC603 no answer to that case; 42501 a tenant rates as somebody else; 22023.';
 
 /*
  * Returns the agreement beyond chance. If all scores are equal, chance
@@ -224,7 +224,7 @@ DECLARE
 	/* The caller must not be able to exclude labels of this quarter. */
 	used timestamptz := least(calibrate.since, gpucredit.now() - gpucredit_eval.calibration_life());
 BEGIN
-	PERFORM gpucredit_eval.check_account(calibrate.org, '');
+	PERFORM gpucredit_eval.check_account(calibrate.org, ''), gpucredit_eval.check_not_blind();
 	IF calibrate.since IS NULL OR NOT isfinite(calibrate.since) THEN
 		PERFORM gpucredit_eval.refuse('since is a time', 'Labels from then on are used.');
 	END IF;
@@ -289,4 +289,4 @@ COMMENT ON FUNCTION gpucredit_eval.calibrate(text, text, timestamptz) IS
 'Calibration: compares a judge with people''s labels since a time; of several raters the median counts. Call it at least each quarter, as a calibration lapses after 92 days.
 judge: as judge_name() says. since: at the latest 92 days ago, so that no label of the quarter is left out. Answers count that at least two raters rated, other than roles that made a config with the judge, in runs of purpose calibration or production_gate.
 Result: answers compared; the share on which they agree; Cohen''s kappa, plain and with squared weights; judge less people, in points; how its scores go with the length of answers; status calibrated, disagrees (kappa_weighted below 0.6) or uncalibrated (fewer than 30 answers, people''s scores vary by less than 0.25, or kappa_low is below 0.4); kappa_low and kappa_high: the interval that has kappa_weighted at 95 %; how many people rated; the variance of their scores.
-Errors: UC001 no such organisation; 22023.';
+Errors: UC001 no such organisation; 42501 the caller rates answers by hand; 22023.';

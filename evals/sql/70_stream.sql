@@ -169,6 +169,7 @@ BEGIN
 	INTO n, offline_figures.mu, offline_figures.sigma, offline_figures.truncated
 	FROM gpucredit_eval.run_cases((r).org, (r).run) x
 	WHERE x.kind <> 'held_out' AND (x.o).score IS NOT NULL AND (x.o).error IS NULL
+		AND NOT gpucredit_eval.scores_texts((x.c).checks)
 		AND (gpucredit_eval.judge_of(measured) IS NULL OR (x.c).rubric IS NOT NULL AND (x.o).passed);
 	IF n < 20 THEN
 		PERFORM gpucredit_eval.wrong_state(format('run %s has %s scores to take mu and sigma from, fewer than 20', (r).run, n),

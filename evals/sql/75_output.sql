@@ -58,7 +58,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r gpucredit_eval.run := gpucredit_eval.require_run(results.org, results.run);
+	r gpucredit_eval.run := gpucredit_eval.require_scores(results.org, results.run);
 	readable text[] := gpucredit_eval.readable_sets(r);
 	hidden boolean := r.held_out AND r.state <> 'finished';
 	tasks jsonb;
@@ -101,7 +101,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.results(text, bigint) IS
 'Gates: all of a run as one document: its tasks, and its cases of the sets that the caller may read and that are not held out.
-Errors: UC601 no such run.';
+Errors: UC601 no such run; 42501 the caller rates answers by hand.';
 
 /*
  * Describes for people why a case failed: each check with its type and its
@@ -191,7 +191,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r gpucredit_eval.run := gpucredit_eval.require_run(junit.org, junit.run);
+	r gpucredit_eval.run := gpucredit_eval.require_scores(junit.org, junit.run);
 BEGIN
 	/*
 	 * The document is built as text and parsed once, because xmlagg() copies
@@ -207,4 +207,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.junit(text, bigint) IS
 'Gates: a run as JUnit XML: a suite "gates" with a case per task, and a suite per task with its cases of the sets that the caller may read and that are not held out.
-Errors: UC601 no such run.';
+Errors: UC601 no such run; 42501 the caller rates answers by hand.';

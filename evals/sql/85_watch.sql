@@ -294,7 +294,8 @@ BEGIN
 			format('%s@%s', (r).config, (r).config_version),
 			left(regexp_replace(m.task, '[^A-Za-z0-9_.:@-]|^[^A-Za-z0-9]', 'x', 'g'), 63),
 			round(m.score, 6), jsonb_build_object('run', (r).run, 'n', m.n,
-				'stderr', round(m.stderr, 6), 'errors', m.errors));
+				'stderr', round(m.stderr, 6), 'errors', m.errors)
+				|| CASE WHEN m.metric = 'mean' THEN '{}' ELSE jsonb_build_object('metric', m.metric, 'value', round(m.value, 6)) END);
 	END LOOP;
 EXCEPTION WHEN undefined_function OR invalid_schema_name OR SQLSTATE 'UC501' THEN
 	NULL;			/* the registry or the model does not exist any more */

@@ -117,12 +117,14 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
+DECLARE
+	blind boolean := gpucredit_eval.is_blind();
 BEGIN
 	PERFORM gpucredit_eval.check_account(runs.org, runs.account);
 	RETURN QUERY
 	SELECT r.run, r.account, r.config, r.config_version, r.model, r.purpose, r.state,
 		/* A run that has not ended would add up all of its results. */
-		CASE WHEN r.ended_at IS NOT NULL THEN gpucredit_eval.verdict_of(r) END,
+		CASE WHEN r.ended_at IS NOT NULL AND NOT blind THEN gpucredit_eval.verdict_of(r) END,
 		r.cases, r.baseline, r.cap + r.gpu_held,
 		CASE WHEN NOT r.held_out OR r.ended_at IS NOT NULL THEN r.captured END,
 		r.problem, r.held_out, r.started_at, r.ended_at, r.started_by
@@ -137,7 +139,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.runs(text, text, text, text, bigint, integer) IS
 'Runs: of an account and all below, newest first.
 config, state: only such; NULL: all. after: the last run of the page before.
-Result: the verdict of those that have ended; amounts in credits. Of a run over held-out sets it is not said what it has cost until it has ended. Errors: UC001 no such account.';
+Result: the verdict of those that have ended, which a caller who rates answers by hand does not see; amounts in credits. Of a run over held-out sets it is not said what it has cost until it has ended. Errors: UC001 no such account.';
 
 CREATE FUNCTION gpucredit_eval.score_history(org text, config text, account text DEFAULT '',
 	"limit" integer DEFAULT 100)
@@ -149,7 +151,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-	PERFORM gpucredit_eval.check_account(score_history.org, score_history.account);
+	PERFORM gpucredit_eval.check_account(score_history.org, score_history.account),
+		gpucredit_eval.check_not_blind();
 	RETURN QUERY
 	SELECT r.run, r.config_version, r.model, r.purpose, r.started_at, g.task, g.score, g.stderr, g.n,
 		g.threshold, g.baseline, g.passes, g.blocking, g.reason
@@ -164,7 +167,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.score_history(text, text, text, integer) IS
 'Gates: what each task scored in the newest finished runs of a config, without previews, oldest first, with the score that it must reach.
 account: its runs and those of all below. limit: of runs, at most 1,000.
-Result: as gate(), a row for each run and task. Errors: UC001 no such account.';
+Result: as gate(), a row for each run and task. Errors: UC001 no such account; 42501 the caller rates answers by hand.';
 
 CREATE FUNCTION gpucredit_eval.compare_cases(org text, a bigint, b bigint,
 	failed boolean DEFAULT true, "limit" integer DEFAULT 100)
@@ -176,8 +179,8 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-	ra gpucredit_eval.run := gpucredit_eval.require_run(compare_cases.org, compare_cases.a);
-	rb gpucredit_eval.run := gpucredit_eval.require_run(compare_cases.org, compare_cases.b);
+	ra gpucredit_eval.run := gpucredit_eval.require_scores(compare_cases.org, compare_cases.a);
+	rb gpucredit_eval.run := gpucredit_eval.require_scores(compare_cases.org, compare_cases.b);
 	readable text[] := ARRAY(SELECT unnest(gpucredit_eval.readable_sets(ra))
 		INTERSECT SELECT unnest(gpucredit_eval.readable_sets(rb)));
 BEGIN
@@ -204,7 +207,7 @@ $$;
 COMMENT ON FUNCTION gpucredit_eval.compare_cases(text, bigint, bigint, boolean, integer) IS
 'Gates: the cases of two runs side by side, those that got worst from a to b first; of sets that the caller may read and that are not held out.
 failed: only cases that do not score 1 in both. limit: at most 1,000.
-Result: what was asked and expected; of each run the score, the output, the error, which checks failed, and the judge''s reasons. Errors: UC601 no such run.';
+Result: what was asked and expected; of each run the score, the output, the error, which checks failed, and the judge''s reasons. Errors: UC601 no such run; 42501 the caller rates answers by hand.';
 
 CREATE FUNCTION gpucredit_eval.output_text(o gpucredit_eval.result) RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -288,7 +291,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 #variable_conflict use_column
 BEGIN
-	PERFORM gpucredit_eval.check_member(calibrations.org);
+	PERFORM gpucredit_eval.check_member(calibrations.org), gpucredit_eval.check_not_blind();
 	RETURN QUERY
 	WITH used AS (
 		SELECT gpucredit_eval.judge_of(c) AS judge, array_agg(c.config ORDER BY c.config) AS configs
@@ -312,7 +315,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.calibrations(text) IS
 'Calibration: the judges of the configs that the caller may run, and how well they agreed with people when calibrate() was last called.
-Result: status calibrated, lapsed, disagrees or uncalibrated; the figures as calibrate() has them; the configs. Errors: UC001 no such organisation.';
+Result: status calibrated, lapsed, disagrees or uncalibrated; the figures as calibrate() has them; the configs. Errors: UC001 no such organisation; 42501 the caller rates answers by hand.';
 
 CREATE TYPE gpucredit_eval.stream_summary AS (
 	stream text, kind text, source text, account text, config text, version integer,

@@ -2,14 +2,21 @@
  * 99_grants.sql: who may do what. Workers log in as members of
  * gpucredit_eval_worker, on machines that curators trust. They are not agents
  * of nodes, on which tenants' jobs run, and a role that starts runs is not a
- * worker.
+ * worker. Membership of gpucredit_eval_rater gives nothing: it takes scores
+ * from the sight of tenants who rate answers by hand.
  */
 DO $$
+DECLARE
+	new_role text;
 BEGIN
-	CREATE ROLE gpucredit_eval_worker NOLOGIN;
-EXCEPTION WHEN duplicate_object OR unique_violation THEN
-	NULL;			/* roles belong to the cluster, so another database may
-					 * have created it */
+	FOREACH new_role IN ARRAY '{gpucredit_eval_worker,gpucredit_eval_rater}'::text[] LOOP
+		BEGIN
+			EXECUTE format('CREATE ROLE %I NOLOGIN', new_role);
+		EXCEPTION WHEN duplicate_object OR unique_violation THEN
+			NULL;		/* roles belong to the cluster, so another database may
+						 * have created it */
+		END;
+	END LOOP;
 END
 $$;
 REVOKE ALL ON SCHEMA gpucredit_eval FROM PUBLIC;

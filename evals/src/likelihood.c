@@ -2,7 +2,8 @@
  *
  * likelihood.c
  *		Decides the checks of cases that ask how likely texts are, exactly as
- *		evals/cli/lib/likelihood.mjs does.
+ *		evals/cli/lib/likelihood.mjs does, and reads from outputs what the
+ *		score of a task is computed from.
  *
  * The output of such a case is an array with one object for each text: the sum
  * of the logarithms of its tokens' probabilities, and whether each token was
@@ -18,6 +19,8 @@
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "number.h"
+#include "types/entry.h"
+#include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 
 /* What a model's answer says of one text. */
@@ -40,6 +43,8 @@ static bool read_text(JsonbValue *value, Likelihood *text);
 static Decision decide_greedy(JsonbContainer *check, Likelihoods all);
 static Decision decide_likeliest(JsonbContainer *check, const JsonbValue *metric,
 								 Likelihoods all);
+static Decision find_likeliest(JsonbContainer *check, const JsonbValue *metric,
+							   Likelihoods all, int *likeliest);
 static bool text_length(JsonbContainer *choices, int i, bool in_bytes,
 						double *length);
 static int	count_right(JsonbContainer *check);
@@ -47,8 +52,42 @@ static bool right_at(JsonbContainer *check, int i, double *number);
 static double number_of(const JsonbValue *value);
 static bool is_text(const JsonbValue *value, const char *text);
 
+/* No text is less likely than this logarithm says. */
+#define LEAST_LOGPROB	(-1e9)
+
+PG_FUNCTION_INFO_V1(gpucredit_eval_measured_by);
+
 /*
- * Decides a check of type multiple_choice, or of loglikelihood otherwise.
+ * Returns what the score of a task is computed from, of a case whose check has
+ * the metric perplexity, mcc or f1: the logarithm of the text's probability, or
+ * the number of the likeliest choice. Returns NULL if the output does not tell.
+ */
+Datum
+gpucredit_eval_measured_by(PG_FUNCTION_ARGS)
+{
+	JsonbContainer *check = &PG_GETARG_JSONB_P(0)->root;
+	bytea	   *output = PG_GETARG_BYTEA_PP(1);
+	Likelihoods all = read_output(VARDATA_ANY(output),
+								  VARSIZE_ANY_EXHDR(output));
+	JsonbValue	metric;
+	double		measured;
+	int			likeliest;
+
+	if (all.n == 0 ||
+		getKeyJsonValueFromContainer(check, "metric", 6, &metric) == NULL)
+		PG_RETURN_NULL();
+	if (is_text(&metric, "perplexity"))
+		measured = Max(Min(all.texts[0].logprob, 0), LEAST_LOGPROB);
+	else if (find_likeliest(check, &metric, all, &likeliest) == CHECK_PASSES)
+		measured = likeliest;
+	else
+		PG_RETURN_NULL();
+	return DirectFunctionCall1(float8_numeric, Float8GetDatum(measured));
+}
+
+/*
+ * Decides a check of type multiple_choice, or of loglikelihood otherwise. With
+ * the metric perplexity it passes if the output has a likelihood.
  */
 Decision
 LikelihoodDecide(JsonbContainer *check, bool is_choice, const char *output,
@@ -59,9 +98,12 @@ LikelihoodDecide(JsonbContainer *check, bool is_choice, const char *output,
 
 	if (all.n == 0)
 		return CHECK_FAILS;
-	if (!is_choice)
-		return all.texts[0].greedy_known && all.texts[0].greedy;
 	if (getKeyJsonValueFromContainer(check, "metric", 6, &metric) == NULL)
+		metric.type = jbvNull;
+	if (!is_choice)
+		return is_text(&metric, "perplexity") ||
+			(all.texts[0].greedy_known && all.texts[0].greedy);
+	if (metric.type == jbvNull)
 		return CHECK_UNDECIDED;
 	if (is_text(&metric, "exact_match"))
 		return decide_greedy(check, all);
@@ -167,21 +209,47 @@ decide_greedy(JsonbContainer *check, Likelihoods all)
 }
 
 /*
- * Decides whether the likeliest text is a right one, by its likelihood (acc),
- * or by that over its length in characters (acc_norm) or bytes (acc_bytes).
+ * Decides whether the likeliest text is a right one.
  */
 static Decision
 decide_likeliest(JsonbContainer *check, const JsonbValue *metric,
 				 Likelihoods all)
 {
+	int			n = count_right(check);
+	int			likeliest;
+	Decision	found = find_likeliest(check, metric, all, &likeliest);
+
+	if (found != CHECK_PASSES)
+		return found;
+	for (int i = 0; i < n; i++)
+	{
+		double		number;
+
+		if (!right_at(check, i, &number))
+			return CHECK_UNDECIDED;
+		if (number == likeliest)
+			return CHECK_PASSES;
+	}
+	return CHECK_FAILS;
+}
+
+/*
+ * Finds the likeliest text, by its likelihood (acc, mcc, f1), or by that over
+ * its length in characters (acc_norm) or bytes (acc_bytes). Fails if there are
+ * not as many texts as choices, and decides nothing if the check is malformed.
+ */
+static Decision
+find_likeliest(JsonbContainer *check, const JsonbValue *metric,
+			   Likelihoods all, int *likeliest)
+{
 	bool		in_bytes = is_text(metric, "acc_bytes");
 	bool		by_length = in_bytes || is_text(metric, "acc_norm");
-	int			n = count_right(check);
-	int			likeliest = 0;
 	double		most = 0;
 	JsonbValue	choices;
 
-	if (!by_length && !is_text(metric, "acc"))
+	*likeliest = 0;
+	if (!by_length && !is_text(metric, "acc") && !is_text(metric, "mcc") &&
+		!is_text(metric, "f1"))
 		return CHECK_UNDECIDED;
 	if (getKeyJsonValueFromContainer(check, "choices", 7, &choices) == NULL ||
 		choices.type != jbvBinary ||
@@ -201,19 +269,10 @@ decide_likeliest(JsonbContainer *check, const JsonbValue *metric,
 		if (i == 0 || score > most)
 		{
 			most = score;
-			likeliest = i;
+			*likeliest = i;
 		}
 	}
-	for (int i = 0; i < n; i++)
-	{
-		double		number;
-
-		if (!right_at(check, i, &number))
-			return CHECK_UNDECIDED;
-		if (number == likeliest)
-			return CHECK_PASSES;
-	}
-	return CHECK_FAILS;
+	return CHECK_PASSES;
 }
 
 /* Reads the length of a choice. Returns false if the choice is no string. */

@@ -25,7 +25,7 @@ sub begin
 	my $set = 'set-' . ++$made;
 
 	q_("SELECT gpucredit_eval.create_set('acme', '$set', 'locked', '$set')");
-	$dbh->do('SELECT * FROM gpucredit_eval.add_cases(?, ?, ?, ?)', undef, 'acme', $set, $json->encode([ map { { name => "c$_", task => 't', input => { requests => [
+	$dbh->do('SELECT * FROM gpucredit_eval.add_cases(?, ?, ?, ?)', undef, 'acme', $set, $json->encode([ map { { name => "c$_", task => $cases[$_]{check}{metric}, input => { requests => [
 		map { { context => 'q', continuation => $_ } } @{ $cases[$_]{texts} } ] }, checks => [ $cases[$_]{check} ] } } 0 .. $#cases ]), "$set cases");
 	q_(qq{SELECT gpucredit_eval.freeze_set('acme', '$set', '$set freeze'), gpucredit_eval.set_config('acme', '$set', '{"sets": ["$set"]}', '$set config')});
 	my $run = q_(qq{SELECT run FROM gpucredit_eval.start_run('acme', 'nlp', '$set run', '$set', 'model', 'development')});

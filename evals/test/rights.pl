@@ -151,6 +151,27 @@ q_(as('ann', sprintf($start, 'acme', 'nlp/ann', 'r7')));
 q_(as('ann', qq{SELECT released FROM gpucredit.release('acme', $hold, 'mine too')}));
 is(q_(as('ann', qq{SELECT state FROM gpucredit_eval.cancel_run('acme', $run, 'at once')})), 'cancelled', 'a run that cost nothing ends, too');
 
+# who rates answers by hand sees no scores, by right
+q_(q{CREATE ROLE rita LOGIN IN ROLE gpucredit_tenant, gpucredit_eval_rater;
+	SELECT gpucredit.bind_tenant('rita', 'acme', 'nlp')});
+my %scores = ("results('acme', 1)" => 1, "junit('acme', 1)" => 1, "gate('acme', 1)" => 1, "verdict('acme', 1)" => 1, "compare('acme', 1, 1)" => 1,
+	"compare_cases('acme', 1, 1)" => 1, "score_history('acme', 'ours', 'nlp')" => 1, "calibrations('acme')" => 1);
+foreach my $call (sort keys %scores)
+{
+	fails(as('rita', "SELECT gpucredit_eval.$call"), '42501', "a rater may not call $call");
+	is(sqlstate_of($node, 'eval', as('nlp', "SELECT gpucredit_eval.$call")), '', 'another tenant may');
+}
+fails(as('rita', q{SELECT gpucredit_eval.results('acme', 999999)}), '42501', 'nor of a run that is not there');
+is(q_(as('rita', q{SELECT count(*) FROM gpucredit_eval.to_label('acme', 1)})), '0', 'a rater may ask what to rate');
+is(q_(as('rita', q{SELECT count(*) > 0, count(verdict), bool_or(cases > 0) FROM gpucredit_eval.runs('acme', 'nlp')})), 't|0|t', 'and sees runs, without verdicts');
+cmp_ok(q_(as('nlp', q{SELECT count(verdict) FROM gpucredit_eval.runs('acme', 'nlp')})), '>', 0, 'which others see');
+is(q_(q{SELECT string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p CROSS JOIN LATERAL aclexplode(p.proacl) a
+	JOIN pg_roles r ON r.oid = a.grantee AND r.rolname = 'gpucredit_eval_rater' WHERE p.pronamespace = 'gpucredit_eval'::regnamespace}), '',
+	'membership of the raters gives nothing');
+q_(q{GRANT gpucredit_admin TO rita});
+is(sqlstate_of($node, 'eval', as('rita', q{SELECT gpucredit_eval.results('acme', 1)})), '', 'an administrator is not blind');
+q_(q{REVOKE gpucredit_admin FROM rita});
+
 # form
 is(q_(q{SELECT count(*) FROM pg_proc p
 	CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a

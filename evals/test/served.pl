@@ -19,6 +19,17 @@ sub q_ { return query($node, 'eval', $_[0]) }
 sub fails { return query_fails($node, 'eval', @_) }
 sub as { return "SET ROLE $_[0]; $_[1]" }
 
+# All of the error of a statement: its message, detail and hint.
+sub sqlerror
+{
+	my $dbh = connect_to($node, 'eval');
+
+	eval { $dbh->do($_) foreach split /; /, $_[0], 2; 1 } and return '';
+	my $error = $dbh->errstr;
+	$dbh->disconnect;
+	return $error;
+}
+
 # A model with two versions, a config of the organisation whose job serves them,
 # and nodes for gates
 q_(q{CREATE EXTENSION gpucredit_registry CASCADE;
@@ -261,6 +272,26 @@ reported($_, $digest) foreach $first_job, $second_job;
 answer($_, lease($_)) foreach $first, $second;
 is(state($_), 'finished|', 'but not another gate\'s job, nor one of another account') foreach $first, $second;
 over($_, 1) foreach $first_job, $second_job, $foreign;
+
+# a pool whose jobs Slurm or Kubernetes runs, behind a bridge, serves nothing: no agent
+# would report what
+q_(q{SELECT gpucredit.create_pool('eval-nightly', '{"placed_by": "foreign"}')});
+my $foreign_run = q{SELECT gpucredit_eval.start_run('acme', 'nlp', '%s', 'gate', 'bot@main', '%s', 50, options => '%s')};
+my $gpu = '{"endpoint": "served", "gpu": {"request": "1xA100", "wall_limit": "1 h", "spec": {"script": "serve"}}}';
+my $held = q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')});
+fails(as('nlp', sprintf($foreign_run, 'foreign', 'nightly', $gpu)), 'UC602', 'no run reserves a job where another scheduler places it');
+($run, $job) = start();
+q_(q{SELECT gpucredit.create_pool('eval-gate', '{"placed_by": "foreign"}')});
+is(lease($run), 0, 'nor is anything leased of one whose pool another scheduler has by now');
+is(state($run), 'cancelled|not_served', 'and it has ended');
+foreach my $purpose (qw(production_gate preview))
+{
+	fails(as('nlp', sprintf($foreign_run, "foreign $purpose", $purpose, '{}')), 'UC602', "a $purpose is refused, too");
+}
+like(sqlerror(as('nlp', sprintf($foreign_run, 'foreign again', 'preview', '{}'))), qr/another scheduler places the jobs of pool "eval-gate".*would not run the script.*name an endpoint/s,
+	'which says why, and what to do');
+is(q_(q{SELECT held FROM gpucredit.balance('acme', 'nlp')}), $held, 'and holds nothing');
+q_(qq{SELECT gpucredit.create_pool(p) FROM unnest('{eval-gate,eval-nightly}'::text[]) p});
 
 # a preview asks nothing of another model either, and nothing where all is known
 ($run, $job) = start(purpose => 'preview');

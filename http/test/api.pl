@@ -159,6 +159,12 @@ status_is(call($scoped{read}, 'POST', '/v1/call/eval.label', \%rating), 403, 'an
 status_is(call($scoped{label}, 'POST', '/v1/call/eval.label', \%rating), 404, 'a rater\'s token rates what is there');
 status_is(call($scoped{label}, 'POST', '/v1/call/eval.create_set', { org => 'acme', account => 'nlp', name => 's', kind => 'live', key => 's' }), 403,
 	'and does nothing else with sets');
+status_is(call($scoped{label}, 'GET', $_), 403, "a rater's token does not see the scores of $_")
+	foreach '/v1/evals/runs/999/gate?org=acme', '/v1/evals/compare?org=acme&a=999&b=999', '/v1/evals/scores?org=acme&config=c&account=nlp', '/v1/evals/judges?org=acme';
+status_is(call($scoped{label}, 'POST', "/v1/call/eval.$_", { org => 'acme', run => 999 }), 403, "nor by $_()") foreach qw(results junit verdict);
+status_is(call($scoped{read}, 'POST', '/v1/call/eval.results', { org => 'acme', run => 999 }), 404, 'which one that reads may ask for');
+status_is(call($scoped{label}, 'GET', '/v1/evals/runs?org=acme&account=nlp'), 200, 'it lists runs');
+status_is(call($scoped{label}, 'GET', '/v1/evals/runs/999/labels?org=acme'), 404, 'and asks what to rate');
 status_is(call($scoped{label}, 'POST', '/v1/jobs', { %job, request => '1xH100', key => 'l' }), 403, 'it submits nothing');
 status_is(call($scoped{submit}, 'POST', '/v1/call/eval.label', \%rating), 404, 'what a rater may, one that submits may, too');
 status_is(call($scoped{submit}, 'POST', '/v1/jobs', { %job, request => '1xH100', key => 's' }), 200, 'one that submits, submits');

@@ -302,6 +302,21 @@ COMMENT ON FUNCTION gpucredit.queue_reasons(text) IS
 E'Screens: how many jobs of a pool wait for each reason, by tier, and the fewest devices they accept; for \\watch.
 Errors: UC401 no such pool; 22023.';
 
+/* Who places the jobs of a pool */
+CREATE FUNCTION gpucredit.pool_placed_by(pool text) RETURNS text
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_report(pool_placed_by.pool, '1 s', NULL);
+	SELECT coalesce(p.policy ->> 'placed_by', 'place') FROM gpucredit.pool p
+	WHERE p.pool = pool_placed_by.pool;
+END;
+COMMENT ON FUNCTION gpucredit.pool_placed_by(text) IS
+'Setup: who chooses the devices of a pool''s jobs, and runs them.
+Result: place: gpucredit, whose agents run what a job''s spec says. foreign: another scheduler, as Slurm or Kubernetes behind a bridge, which runs programs of its own.
+Errors: UC401 no such pool; 22023.';
+
 /* Whose credit runs out first */
 CREATE TYPE gpucredit.burn_rate_result AS (org text, available numeric,
 	held numeric, per_day numeric, days_left numeric, runs_out timestamptz);

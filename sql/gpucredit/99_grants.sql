@@ -80,7 +80,8 @@ TO gpucredit_admin, gpucredit_operator;
 GRANT EXECUTE ON FUNCTION			/* balances */
 	gpucredit.balance, gpucredit.buckets, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.budgets, gpucredit.denials,
-	gpucredit.statement, gpucredit.invoice, gpucredit.tiers_for
+	gpucredit.statement, gpucredit.invoice, gpucredit.tiers_for,
+	gpucredit.pool_placed_by
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* spend, which the report page shows */
@@ -215,7 +216,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,
 	gpucredit.explain,
-	gpucredit.queue, gpucredit.tiers_for
+	gpucredit.queue, gpucredit.tiers_for, gpucredit.pool_placed_by
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,

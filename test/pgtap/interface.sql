@@ -44,6 +44,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('grant_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),
 ('revoke_tier', 'org text, account text, tier text', 'void', 'v', 'admin'),
+('pool_placed_by', 'pool text', 'text', 's', 'admin app auditor tenant'),
 ('tiers_for', 'org text, account text DEFAULT ''''', 'SETOF tier text, rank int, open boolean, allowed boolean, granted_to text, granted_at timestamptz', 's', 'admin app auditor tenant'),
 ('set_lost_work', 'tier text, outcome text, billed boolean', 'void', 'v', 'admin'),
 -- tenants

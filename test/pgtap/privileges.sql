@@ -49,7 +49,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor operator tenant',
 	'checkpoints events explain history report_html top_jobs top_spenders usage_by'),
 ('function', 'admin app auditor tenant',
-	'balance buckets buckets_for budgets invoice job_buckets statement tiers_for'),
+	'balance buckets buckets_for budgets invoice job_buckets pool_placed_by statement tiers_for'),
 ('function', 'admin app operator tenant',
 	'cancel hold_job log_get log_wish open_session release_job requeue_job'),
 ('function', 'admin app tenant',

@@ -133,7 +133,7 @@ function limit({ type, threshold }) {
 const decide = {
 	exact_match: (check, output, inverse) => exactMatch(check, output) !== inverse,
 	multiple_choice: (check, output) => isRightChoice(check, output),
-	loglikelihood: (check, output) => isGreedy(output),
+	loglikelihood: (check, output) => isGreedy(check, output),
 	similar: (check, output, inverse, answer, { similarities }) => similarTo(check, output, inverse, similarities),
 	equals({ value }, output, inverse) {
 		if (typeof value !== "object")

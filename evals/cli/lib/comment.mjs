@@ -71,8 +71,8 @@ function previewNote({ cases, set_cases: all, reused, decided_early: early }) {
 function taskTable(tasks, show) {
 	const rank = ({ passes, blocking }) => passes === true ? 4 : (passes === false ? 0 : 1) + (blocking ? 0 : 2);
 	const ordered = [...tasks].sort((a, b) => rank(a) - rank(b) || (a.task < b.task ? -1 : 1));
-	const rows = ordered.slice(0, MOST_TASKS).map(({ task, score, stderr, baseline, threshold, n, passes, blocking, reason }) =>
-		[show(task), figure(score) + (stderr === null || stderr === undefined ? "" : ` ± ${figure(stderr)}`), figure(baseline),
+	const rows = ordered.slice(0, MOST_TASKS).map(({ task, score, stderr, baseline, threshold, n, passes, blocking, reason, metric, value }) =>
+		[show(task), figure(score) + (figure(value) === "" ? "" : ` (${word(metric)} ${figure(value)})`) + (stderr === null || stderr === undefined ? "" : ` ± ${figure(stderr)}`), figure(baseline),
 			figure(threshold), whole(n), blocking ? "blocking" : "advisory",
 			`${passes === true ? "✅" : passes === false ? "❌" : "❔"} ${word(reason)}`]);
 

@@ -161,10 +161,10 @@ export function inspectLog({ run, org, config, version, model, verdict, state, p
 		plan: { name: "plan", steps: [{ solver: "generate", params: {}, params_passed: {} }], config: {} },
 		results: {
 			total_samples: samples.length, completed_samples: finished,
-			scores: scorers.map(({ task, score, stderr, threshold, baseline: of, reason, passes, blocking }) => ({
+			scores: scorers.map(({ task, score, stderr, threshold, baseline: of, reason, passes, blocking, metric: figure = "mean", value }) => ({
 				name: task, scorer: task, reducer: "mean", params: {},
 				scored_samples: cases.filter((one) => one.task === task && one.score !== undefined).length,
-				metrics: { ...score === null ? {} : { mean: { name: "mean", value: Number(score), ...METRIC } },
+				metrics: { ...score === null ? {} : { [figure]: { name: figure, value: Number(figure === "mean" ? score : value), ...METRIC } },
 					...stderr === null ? {} : { stderr: { name: "stderr", value: Number(stderr), ...METRIC } } },
 				metadata: pruned({ threshold, baseline: of, reason, passes, blocking }),
 			})),

@@ -5,7 +5,7 @@
 // them, and whether each token was the likeliest.
 
 // Whether the likeliest choice is the right one, or one of them: by its likelihood
-// (acc), or by that over its length in characters (acc_norm) or bytes (acc_bytes); or
+// (acc, and of a task whose score is mcc or f1), or by that over its length in characters (acc_norm) or bytes (acc_bytes); or
 // whether the model would have written a right one (exact_match).  "value" has the
 // number of the right choice, or several.
 export function isRightChoice({ metric, choices, value }, output) {
@@ -13,12 +13,16 @@ export function isRightChoice({ metric, choices, value }, output) {
 
 	if (metric === "exact_match")
 		return right.some((at) => Object.hasOwn(scores, at) && greedy(scores[at]));
-	const length = { acc: () => 1, acc_norm: (text) => Array.from(text).length, acc_bytes: (text) => Buffer.byteLength(text) }[metric];
+	const length = { acc: () => 1, mcc: () => 1, f1: () => 1, acc_norm: (text) => Array.from(text).length, acc_bytes: (text) => Buffer.byteLength(text) }[metric];
 	return right.includes(likeliest(scores.map(({ logprob }, i) => logprob / length(String(choices[i])))));
 }
 
-export function isGreedy(output) {
-	return greedy(read(output)[0]);
+// Whether the model would have written the text.  A task whose score is a perplexity
+// needs its likelihood alone.
+export function isGreedy({ metric }, output) {
+	const [first] = read(output);
+
+	return metric === "perplexity" || greedy(first);
 }
 
 // The number of the first of the largest.

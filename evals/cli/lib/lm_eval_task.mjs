@@ -16,6 +16,11 @@ const METRIC = ["metric", "aggregation", "higher_is_better", "ignore_case", "ign
 	"regexes_to_ignore"];
 const IGNORE = METRIC.slice(3);
 
+// Metrics without which a task has these, and how those are aggregated that are no
+// means.
+const DEFAULT_METRICS = { multiple_choice: ["acc", "acc_norm"], loglikelihood: ["perplexity", "acc"] };
+const AGGREGATION = { perplexity: "perplexity", mcc: "matthews_corrcoef", f1: "f1" };
+
 export function casesOf(config, file, { documents: given, datasets, filter, metric, task, "num-fewshot": shots }) {
 	only("task", config, TASK);
 	must("output_type", config.output_type ?? "generate_until", "generate_until", "multiple_choice", "loglikelihood");
@@ -55,16 +60,21 @@ function generationOf(check, fields, examples) {
 // what is asked, and what follows is the same for all.
 function likelihoodOf(config, fields, examples, name) {
 	const type = config.output_type, delimiter = config.target_delimiter ?? " ";
-	const known = type === "loglikelihood" ? ["acc"] : ["acc", "acc_norm", "acc_bytes", "exact_match"];
-	const all = (config.metric_list ?? known.slice(0, 2).map((metric) => ({ metric }))).map(({ metric }) => metric);
+	const known = type === "loglikelihood" ? ["acc", "perplexity"] : ["acc", "acc_norm", "acc_bytes", "exact_match", "mcc", "f1"];
+	const all = (config.metric_list ?? DEFAULT_METRICS[type].map((metric) => ({ metric }))).map(({ metric, aggregation }) => {
+		if (known.includes(metric))
+			must(`aggregation of ${metric}`, aggregation ?? AGGREGATION[metric] ?? "mean", AGGREGATION[metric] ?? "mean");
+		return metric;
+	});
 	const metrics = all.filter((one) => known.includes(one));
 
 	if (config.filter_list !== undefined)
 		throw new Error("filter_list is not supported, as there is no answer to filter");
-	if (all.length > 1 && name === undefined)
+	if (all.length > 1 && name === undefined && !(type === "loglikelihood" && config.metric_list === undefined))
 		throw new Error(`choose one with --metric: ${metrics.join(", ")}`);
-	must("metric", name ?? all[0], ...metrics.length ? metrics : known);
-	metrics.sort((a, b) => (b === (name ?? all[0])) - (a === (name ?? all[0])));
+	const chosen = name ?? (all.length > 1 ? "acc" : all[0]);
+	must("metric", chosen, ...metrics.length ? metrics : known);
+	metrics.sort((a, b) => (b === chosen) - (a === chosen));
 	const checksOf = (more) => metrics.map((metric, i) => ({ type, metric, ...more, ...i ? { weight: 0 } : {} }));
 
 	return (doc) => {
@@ -77,6 +87,10 @@ function likelihoodOf(config, fields, examples, name) {
 		if (choices === undefined)
 			throw new Error("output_type multiple_choice needs doc_to_choice");
 		const right = typeof asked === "number" ? asked : fields.right(doc);
+		if (["mcc", "f1"].includes(metrics[0]) && Array.isArray(right))
+			throw new Error(`metric ${metrics[0]} needs one right choice, and there are ${right.length}`);
+		if (metrics[0] === "f1" && choices.length !== 2)
+			throw new Error(`metric f1 needs two choices, and there are ${choices.length}`);
 		const requests = choices.map((choice) => typeof asked === "number"
 			? { context: before + choice, continuation: delimiter + str(fields.target(doc)) }
 			: { context: before + str(asked), continuation: delimiter + choice });

@@ -4,7 +4,7 @@ import { oneLine } from "./log.mjs";
 // The gate as a table, and a last line with the verdict and the cost.
 export function gateTable(rows, state, verdict) {
 	const heads = ["task", "score", "n", "stderr", "threshold", "baseline", "passes", "gate", "reason"];
-	const lines = rows.map((row) => [row.task, row.score, row.n, row.stderr, row.threshold, row.baseline,
+	const lines = rows.map((row) => [row.task, scoreOf(row), row.n, row.stderr, row.threshold, row.baseline,
 		row.passes === null ? "?" : row.passes ? "yes" : "no", row.blocking ? "blocking" : "advisory", row.reason]
 		.map((value) => value === null ? "" : oneLine(value)));
 	const widths = heads.map((head, i) => Math.max(head.length, ...lines.map((line) => line[i].length)));
@@ -13,6 +13,11 @@ export function gateTable(rows, state, verdict) {
 	return [draw(heads), draw(widths.map((width) => "-".repeat(width))), ...lines.map(draw), "",
 		`verdict: ${verdict}; ${state.finished} of ${state.cases} cases, ${state.errors} failed; ${previewNote(state)}`
 		+ `cost: ${Number(state.captured).toFixed(6)} of ${Number(state.cap).toFixed(6)} credits`].join("\n");
+}
+
+// A score that is no mean of cases, with the figure that it stands for.
+function scoreOf({ score, metric, value }) {
+	return score === null || value === null || value === undefined ? score : `${score} (${metric} ${value})`;
 }
 
 // Of a preview, which asks a sample and may have stopped early.
@@ -69,15 +74,21 @@ function tokenUsage(usage) {
 		total: usage.prompt_tokens + usage.completion_tokens } : {};
 }
 
-// lm-eval's results; a case's score is its metric acc.
+// lm-eval's results.  The score of most tasks is the mean of their cases, which lm-eval
+// calls acc; that of others stands for a perplexity, mcc or f1.  Of a perplexity the
+// standard error is its own.
 export function lmEvalResults({ config, version, model, started_at, tasks }) {
 	const byTask = (value) => Object.fromEntries(tasks.map((task) => [task.task, value(task)]));
 
 	return {
-		results: byTask(({ task, score, stderr }) =>
-			({ alias: task, "acc,none": score, "acc_stderr,none": stderr ?? "N/A" })),
+		results: byTask(({ task, score, stderr, ...more }) => ({ alias: task,
+			[`${nameOf(more)},none`]: nameOf(more) === "acc" ? score : more.value,
+			[`${nameOf(more)}_stderr,none`]: nameOf(more) === "perplexity" && stderr !== null && more.value !== null
+				? stderr * more.value ** 2 : stderr ?? "N/A" })),
 		"n-samples": byTask(({ n }) => ({ original: n, effective: n })),
-		versions: byTask(() => version), "n-shot": byTask(() => 0), higher_is_better: byTask(() => ({ acc: true })),
+		versions: byTask(() => version), "n-shot": byTask(() => 0), higher_is_better: byTask((task) => ({ [nameOf(task)]: nameOf(task) !== "perplexity" })),
 		config: { model, model_args: `${config}@${version}` }, date: Date.parse(started_at) / 1000,
 	};
 }
+
+const nameOf = ({ metric }) => metric === undefined || metric === null || metric === "mean" ? "acc" : metric;

@@ -219,9 +219,17 @@ test("lm-eval: multiple_choice and loglikelihood ask how likely texts are", () =
 	assert.deepEqual([values("w"), values("'{{w}}'"), values("'{{c[1]}}'"), values("'{{[0, 1]}}'"), values("!function utils.number")],
 		[[-1, -1], [1, 2], [1, 1], [[0, 1], [0, 1]], [0, 1]], "a field's text is a choice, a template's digits are a number");
 	const [ll] = task("output_type: loglikelihood\ndoc_to_text: q\ndoc_to_target: '{{ \" \" + c[0] }}'\nmetric_list: [{metric: perplexity, aggregation: perplexity}, {metric: acc}]\n", { metric: "acc" });
-	assert.deepEqual([ll.input, ll.checks], [{ requests: [{ context: "Sky?", continuation: " blue" }] }, [{ type: "loglikelihood", metric: "acc" }]]);
+	assert.deepEqual([ll.input, ll.checks], [{ requests: [{ context: "Sky?", continuation: " blue" }] }, [{ type: "loglikelihood", metric: "acc" }, { type: "loglikelihood", metric: "perplexity", weight: 0 }]]);
+	const texts = "output_type: loglikelihood\ndoc_to_text: q\ndoc_to_target: '{{ c[0] }}'\n";
+	assert.deepEqual([task(texts), task(texts, { metric: "perplexity" })].map(([{ checks }]) => checks.map(({ metric }) => metric)), [["acc", "perplexity"], ["perplexity", "acc"]]);
+	assert.deepEqual([task(`${choice}metric_list: [{metric: mcc}]\n`), task(`${choice}metric_list: [{metric: f1, aggregation: f1}, {metric: acc}]\n`, { metric: "f1" })]
+		.map(([{ checks }]) => checks.map(({ metric, value, weight }) => [metric, value, weight])), [[["mcc", 0, undefined]], [["f1", 0, undefined], ["acc", 0, 0]]]);
+	assert.throws(() => task(`${choice}metric_list: [{metric: f1, aggregation: mean}]\n`), /aggregation of f1 "mean" is not supported; what is: f1/);
+	assert.throws(() => task(`${choice}metric_list: [{metric: acc, aggregation: perplexity}]\n`), /aggregation of acc "perplexity" is not supported; what is: mean/);
+	assert.throws(() => task(`${choice.replace("doc_to_target: a", "doc_to_target: '{{[0, 1]}}'")}metric_list: [{metric: mcc}]\n`), /metric mcc needs one right choice, and there are 2/);
+	assert.throws(() => task(`${choice.replace("doc_to_choice: c", "doc_to_choice: [a, b, c]")}metric_list: [{metric: f1}]\n`), /metric f1 needs two choices, and there are 3/);
 	assert.throws(() => task(choice), /choose one with --metric: acc, acc_norm/);
-	assert.throws(() => task(`${choice}metric_list: [{metric: mcc}]\n`), /metric "mcc" is not supported; what is: acc, acc_norm, acc_bytes, exact_match/);
+	assert.throws(() => task(`${choice}metric_list: [{metric: brier_score}]\n`), /metric "brier_score" is not supported; what is: acc, acc_norm, acc_bytes, exact_match, mcc, f1/);
 	assert.throws(() => task("output_type: multiple_choice\ndoc_to_text: q\ndoc_to_target: a\nmetric_list: [{metric: acc}]\n"), /needs doc_to_choice/);
 });
 
@@ -242,6 +250,8 @@ test("lm-eval's metrics of likelihoods, computed by hand", () => {
 	assert.deepEqual([0, 1, [0, 1], -1].map((value) => right("exact_match", ["a", "bbbb"], value, two)), [false, true, true, false]);
 	assert.match(right("exact_match", ["a"], 0, output([-1, null])), /no top_logprobs/);
 	assert.deepEqual([output([-1, true]), output([-1, false])].map((said) => runChecks([{ type: "loglikelihood", metric: "acc" }], said).pass), [true, false]);
+	assert.equal(runChecks([{ type: "loglikelihood", metric: "perplexity" }], output([-1, null])).pass, true, "of a perplexity nobody asks what is likeliest");
+	assert.deepEqual(["mcc", "f1"].map((metric) => right(metric, ["a", "bbbb"], 0, two)), [true, true], "the likeliest choice");
 });
 
 test("Python's random numbers: few of a few, few of many, and a state that is used up", () => {
@@ -276,10 +286,14 @@ test("lm-eval: what has no part here is refused by name", () => {
 });
 
 test("lm-eval: its arithmetic is in its names", () => {
-	const tasks = [{ task: "t", score: 0.6, n: 5, stderr: 0.244949 }, { task: "one", score: 1, n: 1, stderr: null }];
+	const tasks = [{ task: "t", score: 0.6, n: 5, stderr: 0.244949 }, { task: "one", score: 1, n: 1, stderr: null },
+		{ task: "ppl", score: 0.2, n: 2, stderr: 0.01, metric: "perplexity", value: 5 }, { task: "mcc", score: 0, n: 9, stderr: null, metric: "mcc", value: -0.5 }];
 	assert.deepEqual(lmEvalResults({ tasks, started_at: "2030-01-01" }).results, {
 		t: { alias: "t", "acc,none": 0.6, "acc_stderr,none": 0.244949 },
-		one: { alias: "one", "acc,none": 1, "acc_stderr,none": "N/A" } });
+		one: { alias: "one", "acc,none": 1, "acc_stderr,none": "N/A" },
+		ppl: { alias: "ppl", "perplexity,none": 5, "perplexity_stderr,none": 0.25 },
+		mcc: { alias: "mcc", "mcc,none": -0.5, "mcc_stderr,none": "N/A" } });
+	assert.deepEqual(lmEvalResults({ tasks, started_at: "2030-01-01" }).higher_is_better, { t: { acc: true }, one: { acc: true }, ppl: { perplexity: false }, mcc: { mcc: true } });
 });
 
 test("OpenAI evals: input and ideal", () => {

@@ -593,6 +593,8 @@ export interface EvalGate {
 	passes: boolean | null;
 	blocking: boolean;
 	reason: string;
+	metric: string | null;
+	value: string | null;
 }
 
 export interface EvalScore {

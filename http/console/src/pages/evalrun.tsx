@@ -117,7 +117,7 @@ export function EvalRunPage(props: { org: string; run: string }) {
 							caption="Tasks and their gates"
 							columns={[
 								{ name: 'Task', head: true, cell: (row: EvalGate) => row.task },
-								{ name: 'Score', number: true, cell: (row) => <>{score(row.score)}{row.stderr !== null && <small> ± {score(row.stderr)}</small>}</> },
+								{ name: 'Score', number: true, cell: (row) => <>{score(row.score)}{row.stderr !== null && <small> ± {score(row.stderr)}</small>}{row.value !== null && <small> {row.metric} {score(row.value)}</small>}</> },
 								{ name: 'Gate', number: true, cell: (row) => score(row.threshold) },
 								{ name: 'Baseline', number: true, cell: (row) => score(row.baseline) },
 								{ name: 'Cases', number: true, cell: (row) => row.n ?? '–' },
