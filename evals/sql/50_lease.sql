@@ -570,6 +570,7 @@ DECLARE
 	b gpucredit_eval.bounds;
 	reusable bigint[];
 	leased integer := 0;
+	passed_over integer := 0;	/* cases that needed no lease */
 	seen boolean := true;
 	full_up boolean := false;
 	waits boolean := false;		/* nothing serves the model yet */
@@ -606,10 +607,14 @@ BEGIN
 	WHERE f.org = r.org AND f.config = r.config AND f.version = r.config_version;
 	reusable := gpucredit_eval.reusable_runs(r, document);
 
-	/* Cases that need no lease make room for others. */
-	WHILE leased < lease_cases.n AND seen AND NOT full_up AND NOT waits LOOP
+	/*
+	 * Cases that need no lease make room for others. The run is locked
+	 * meanwhile, so a call passes over a limited number of them, and the next
+	 * call goes on from there.
+	 */
+	WHILE leased < lease_cases.n AND passed_over < 500 AND seen AND NOT full_up AND NOT waits LOOP
 		seen := false;
-		FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, lease_cases.n - leased) LOOP
+		FOR k IN SELECT * FROM gpucredit_eval.next_cases(r, least(lease_cases.n - leased, 500)) LOOP
 			seen := true;
 			c := k.c;
 			l := k.last_lease;
@@ -661,6 +666,7 @@ BEGIN
 					AND m.attempt = l.attempt;
 			END IF;
 			IF o.score IS NOT NULL THEN
+				passed_over := passed_over + 1;
 				CONTINUE;
 			END IF;
 			r.set_aside := r.set_aside + max_cost;

@@ -508,6 +508,28 @@ is(q_("SELECT gpucredit_eval.verdict('acme', $other)"), 'block', 'as its verdict
 my $program = q_(as('ci', start('previewed', 'bot@main', 'preview')));
 is(preview($program, 'h2'), $size + 10, 'nothing is taken over from another program');
 
+# a worker's call takes over some hundreds of results, so that the run is not locked for as long as a large one takes
+q_(q{SELECT gpucredit_eval.create_set('acme', 'crowd', 'locked', 'crowd');
+	SELECT gpucredit_eval.grant_set('acme', 'crowd', 'nlp', 'run');
+	SELECT gpucredit_eval.add_cases('acme', 'crowd', (SELECT jsonb_agg(jsonb_build_object('name', 'n' || i, 'input', 'q ' || i,
+		'checks', '[{"type": "regex", "value": "a"}]'::jsonb)) FROM generate_series(1, 1800) i), 'crowd cases');
+	SELECT gpucredit_eval.freeze_set('acme', 'crowd', 'crowd freeze')});
+q_(config_as('house', 'crowd', '', { sets => ['crowd'], preview => { share => 1 }, serving => { endpoint => 'served' } }));
+my $crowd = q_(as('ci', start('crowd', 'bot@main', 'production_gate')));
+cmp_ok(preview($crowd, 'h1'), '>', 1500, 'a large gate asks its cases');
+my $taken = q_(as('ci', start('crowd', 'bot@main', 'preview')));
+my $results = "SELECT count(*) FROM gpucredit_eval.result WHERE run = $taken";
+my @steps;
+foreach my $call (1 .. 10)
+{
+	is(q_(as('worker', "SELECT count(*) FROM gpucredit_eval.lease_cases('acme', $taken, 'w', 1000, '1 min', 'h1')")), 0, "call $call leases none");
+	push @steps, q_($results);
+	last if q_("SELECT state FROM gpucredit_eval.run_state('acme', $taken)") ne 'running';
+}
+cmp_ok($steps[0], '>', 0, 'the first call of a preview takes results over');
+cmp_ok($steps[0], '<', 1001, 'but not all of a preview');
+like(state($taken), qr/^finished\|/, 'and the next calls go on until it ends') or diag("@steps");
+
 # nobody plants a result: not by a gate that serves something else, nor by a run that he measures himself, nor by another address
 q_(config_as('nlp', 'planted', 'nlp', { %$previewed, gates => [], serving => { endpoint => 'elsewhere' } }));
 preview(q_(as('nlp', start('planted', 'bot@next', 'production_gate'))), 'h1');

@@ -1,6 +1,7 @@
 # ci.pl: the steps of evals/ci in a shell, as GitHub and GitLab run them, and what
 # the author of a change may try
 #
+# Long: it runs the steps of jobs
 # Packages: npm:npm cmark-gfm junitparser libcurl4-openssl-dev libmicrohttpd-dev libssl-dev libjansson-dev libpq-dev
 use strict;
 use warnings;

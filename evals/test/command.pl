@@ -1,5 +1,6 @@
 # command.pl: checks, formats and the endpoint client, without a database
 #
+# Long: it runs all tests of the command
 # Packages: npm:npm json-schema-test-suite python3
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # harness.pl: the command over the extension and a stub: the same verdicts as
 # promptfoo, exit codes, faults, killed workers, and what all of it costs
 #
+# Long: it runs sets of several tools
 # Packages: npm:npm junitparser
 use strict;
 use warnings;

@@ -1,6 +1,7 @@
 # stop.pl: no set hangs a worker, and a worker that is asked to end gives its
 # leases back
 #
+# Long: calls under way are waited for
 # Packages: npm:npm
 use strict;
 use warnings;

@@ -10,8 +10,11 @@
  *   branch, tag, alias, protected_ref  a ref that names it; tags that the rule
  *                   may remove do not count;
  *   immutable_tag   a tag that neither moves nor is deleted;
- *   job             a job that has said by use_version() that it uses it, and
- *                   is not over;
+ *   job             a job of the organisation that has said by use_version()
+ *                   that it uses it, and is not over. What another one's job
+ *                   says counts as a read on that day: who may read a version
+ *                   must not keep it, at the owner's cost, by a job that never
+ *                   ends;
  *   legal_hold      an operator;
  *   quarantine      it is in quarantine or restricted, and may be evidence.
  *
@@ -406,6 +409,7 @@ SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	of_account text;
+	today date;
 	v gpucredit_registry.version;
 BEGIN
 	SELECT j.account INTO of_account FROM gpucredit.job j
@@ -427,6 +431,12 @@ BEGIN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', use_version.version,
 			left(use_version.org, 64)));
 	END IF;
+	IF use_version.job_org <> v.org THEN
+		today := (gpucredit.now() AT TIME ZONE 'UTC')::date;
+		UPDATE gpucredit_registry.version o SET read_on = today
+		WHERE o.org = v.org AND o.version = v.version AND (o.read_on < today OR o.read_on IS NULL);
+		RETURN;
+	END IF;
 	DELETE FROM gpucredit_registry.version_use u
 	USING gpucredit.job j
 	WHERE u.org = v.org AND u.version = v.version AND j.org = u.job_org AND j.job = u.job
@@ -437,5 +447,5 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.use_version(text, bigint, text, bigint) IS
-'Repositories: a job uses a version that its account may read, so no retention removes it before the job is over; the same again changes nothing.
+'Repositories: a job uses a version that its account may read, so no retention removes it before the job is over; the same again changes nothing. Of a job of another organisation than the version''s it counts as a read on this day, which keeps the version for keep_read of its rule: such a job calls again each day.
 Errors: UC501 no such job that is not over, or no such version, or not for its account; UC001.';
