@@ -2,8 +2,8 @@
  *
  * likelihood.c
  *		Decides the checks of cases that ask how likely texts are, exactly as
- *		evals/cli/lib/likelihood.mjs does, and reads from outputs what the
- *		score of a task is computed from.
+ *		evals/cli/lib/likelihood.mjs does. measured_by() reads from an output
+ *		what the score of a task is computed from.
  *
  * The output of such a case is an array with one object for each text: the sum
  * of the logarithms of its tokens' probabilities, and whether each token was

@@ -141,7 +141,7 @@ add_cases($node, 'acme', 'choices', 'cases choices', choice('acc', 'acc', 1, 'aa
 	{ name => 'll', task => 'choice', input => { requests => [ { context => 'so', continuation => ' good' } ] },
 		checks => [ { type => 'loglikelihood', metric => 'acc' } ] });
 q_(q{SELECT gpucredit_eval.set_config('acme', 'choices', '{"sets": ["choices"], "gates": [{"task": "choice"}]}', 'config choices')});
-foreach my $refused ([ { %{ choice('x', 'acc', 0, 'a') }, rubric => 'good?' }, 'other checks or a rubric' ], [ choice('x', 'mcc', 0, 'a'), 'malformed check of texts' ],
+foreach my $refused ([ { %{ choice('x', 'acc', 0, 'a') }, rubric => 'good?' }, 'other checks or a rubric' ], [ choice('x', 'brier_score', 0, 'a'), 'malformed check of texts' ],
 	[ { %{ choice('x', 'acc', 0, 'a') }, input => { requests => [ { context => 'a', continuation => '' } ] } }, 'no list of texts' ],
 	[ { %{ choice('x', 'acc', 0, 'a') }, input => 'why?' }, 'no list of texts' ], [ choice('x', 'acc', 0, (' ') x 101), 'no list of texts' ],
 	[ { input => 'a', checks => [ { type => 'assert-set', assert => [ { type => 'loglikelihood', metric => 'acc' } ] } ] }, 'malformed set of checks' ])
@@ -164,6 +164,16 @@ is(q_(qq{SELECT usage ->> 'completion_tokens', (usage ->> 'prompt_tokens')::nume
 	FROM gpucredit_eval.run_cases('acme', $run) x, LATERAL (SELECT (x.o).usage, (x.o).cost) r WHERE (x.c).name = 'exact'}), '3|t', 'all of which are paid for');
 is(q_(qq{SELECT bool_and(l.call_max >= l.cost AND l.call_max * 1000000 = octet_length(c.input::text) + 256 + 2 * jsonb_array_length(c.input -> 'requests'))
 	FROM gpucredit_eval.lease l JOIN gpucredit_eval.golden_case c USING (org, "case") WHERE run = $run}), 't', 'within what was set aside for all of them');
+# a task whose score is a perplexity: -1.5 and -2 for the two texts
+q_("SELECT gpucredit_eval.create_set('acme', 'texts', 'locked', 'set texts')");
+add_cases($node, 'acme', 'texts', 'cases texts', map { { name => $_, task => 'ppl', input => { requests => [ { context => 'so', continuation => " $_" } ] },
+	checks => [ { type => 'loglikelihood', metric => 'perplexity' } ] } } 'aa b', 'good');
+q_(q{SELECT gpucredit_eval.set_config('acme', 'texts', '{"sets": ["texts"], "gates": [{"task": "ppl", "absolute": 0.15}]}', 'config texts')});
+($code, $out, $err) = command_result($node, 'run', '--account', 'nlp', '--config', 'texts', '--model', 'model', '--purpose', 'gate');
+like("$code $out", qr/^0 .*^ppl +0\.173774 \(perplexity 5\.754603\) .*yes/ms, 'a gate of a perplexity passes') or diag($err);
+($run) = $out =~ /^run (\d+): /;
+like((command_result($node, 'results', '--run', $run, '--format', 'lm-eval'))[1], qr/"perplexity,none": 5\.754603/, 'lm-eval\'s results have the perplexity itself');
+$before = stub_stats('model')->{requests} - 10;
 $run = start_run('choices', '--cap', '0.0003');
 command_result($node, 'work', '--run', $run);
 is(q_("SELECT state, spent FROM gpucredit_eval.run_state('acme', $run)") . ' ' . (stub_stats('model')->{requests} - $before), 'paused|0 10',

@@ -3,6 +3,7 @@
 // It keeps nothing: when it dies, other workers lease again what it has not
 // reported.  When it is stopped it gives its leases back: those whose request
 // was not sent cost nothing, and calls under way have GRACE to be answered.
+import { setMaxListeners } from "node:events";
 import { hostname } from "node:os";
 import { setTimeout as sleep } from "node:timers/promises";
 import { chat, embed, Refused, scoreText, Stopped, unlessStopped } from "./endpoint.mjs";
@@ -31,6 +32,7 @@ export class Worker {
 		this.stopped = false;
 		this.stopping = new AbortController();	// no request is sent any more
 		this.ending = new AbortController();	// and none is waited for
+		setMaxListeners(0, this.stopping.signal, this.ending.signal);	// each call under way listens
 		this.sandbox = new Sandbox();
 	}
 
