@@ -42,6 +42,9 @@ CREATE TABLE gpucredit_registry.version (
 CREATE INDEX version_line ON gpucredit_registry.version (org, line, version);
 /* Only one version continues another's line. */
 CREATE UNIQUE INDEX version_continues ON gpucredit_registry.version (org, line, parent);
+/* What held_versions() lists. */
+CREATE INDEX version_held ON gpucredit_registry.version (version)
+	WHERE quarantined_at IS NOT NULL OR restricted_at IS NOT NULL;
 COMMENT ON TABLE gpucredit_registry.version IS
 'Revisions of repositories; their files stay as they are, or are removed';
 

@@ -27,6 +27,7 @@ CREATE TABLE gpucredit_registry.download (
 CREATE UNIQUE INDEX download_latest ON gpucredit_registry.download (org, model, object, client)
 	WHERE latest;
 CREATE INDEX download_began ON gpucredit_registry.download (began_at);
+CREATE INDEX download_model ON gpucredit_registry.download (org, model, download);
 COMMENT ON TABLE gpucredit_registry.download IS
 'Log of downloads: which client read which file, how often and how much, for as long as set_download_retention() says';
 

@@ -18,13 +18,16 @@ BEGIN
 		|| array_to_tsvector(ARRAY(SELECT substr(lower(NEW.name), n)
 			FROM generate_series(1, greatest(length(NEW.name) - 2, 1)) n));
 	NEW.fields := gpucredit_registry.card_fields(NEW.card);
-	NEW.facets := gpucredit_registry.card_facets(NEW.fields);
+	/* A licence of create_model() is found like that of a card, which goes first. */
+	NEW.facets := gpucredit_registry.card_facets(NEW.fields)
+		|| CASE WHEN NEW.license IS NOT NULL AND NOT NEW.fields ? 'license'
+			THEN ARRAY['license:' || NEW.license] ELSE '{}' END;
 	RETURN NEW;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_words() IS
 'Internal: what searches find a repository by: its name, its card, and the fields of the card.';
-CREATE TRIGGER model_words BEFORE INSERT OR UPDATE OF name, card ON gpucredit_registry.model
+CREATE TRIGGER model_words BEFORE INSERT OR UPDATE OF name, card, license ON gpucredit_registry.model
 FOR EACH ROW EXECUTE FUNCTION gpucredit_registry.set_words();
 
 CREATE FUNCTION gpucredit_registry.set_tag(org text, model bigint, tag text, value text)
@@ -75,11 +78,64 @@ COMMENT ON FUNCTION gpucredit_registry.sort_key(gpucredit_registry.model, text) 
 'Internal: what a repository is sorted by.';
 
 /*
- * Searches repositories. The query itself filters by what the caller may see,
- * so that a page is full. Each call is planned for its words and tags: an
- * index finds rare ones; for common ones the scan reads repositories from the
- * newest on until the page is full.
+ * Returns repositories. The query itself filters by what the caller may see, so
+ * that a page is full; "everything" lets an operator see all. Each call is
+ * planned for its words and tags: an index finds rare ones; for common ones the
+ * scan reads repositories from the newest on until the page is full.
  */
+CREATE FUNCTION gpucredit_registry.found_models(caller gpucredit_registry.caller,
+	everything boolean, query text, labels text[], after bigint, n integer, in_org text,
+	of_kind text, facets text[], sort text, ascending boolean, skip bigint)
+RETURNS SETOF gpucredit_registry.model
+LANGUAGE plpgsql STABLE ROWS 20
+SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+AS $$
+DECLARE
+	found_words tsquery := websearch_to_tsquery('simple', nullif(found_models.query, ''));
+	part text := substring(lower(found_models.query) FROM '^[a-z0-9._-]{3,96}$');
+BEGIN
+	IF coalesce(found_models.n, 0) NOT BETWEEN 1 AND 1000
+		OR coalesce(found_models.sort, 'created') NOT IN ('created', 'modified', 'downloads', 'name')
+		OR found_models.facets IS NULL OR found_models.labels IS NULL
+		OR coalesce(found_models.skip, -1) NOT BETWEEN 0 AND 1000000
+	THEN
+		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000, sort is created, modified, downloads or name, skip is 0 to 1,000,000',
+			format('n is %s, sort is "%s".', found_models.n, left(found_models.sort, 64)));
+	END IF;
+	IF part IS NOT NULL THEN
+		found_words := found_words || (quote_literal(part) || ':*')::tsquery;
+	END IF;
+	RETURN QUERY
+	SELECT m.*
+	FROM gpucredit_registry.model m
+	WHERE (found_models.labels = '{}' OR m.tags @> found_models.labels)
+		AND (found_models.facets = '{}' OR m.facets @> found_models.facets)
+		AND (found_words IS NULL OR m.words @@ found_words)
+		AND (found_models.after IS NULL OR m.model < found_models.after)
+		AND (found_models.in_org IS NULL OR m.org = found_models.in_org)
+		AND (found_models.of_kind IS NULL OR m.kind = found_models.of_kind)
+		AND m.deleted_at IS NULL
+		AND (found_models.everything OR m.visibility = 'public'
+			OR gpucredit_registry.permission_of(m.org, m.model, found_models.caller) IS NOT NULL)
+	/*
+	 * A sort key that was not requested is constant, and the planner removes
+	 * it.
+	 */
+	ORDER BY
+		CASE WHEN found_models.sort = 'name' AND found_models.ascending THEN m.name END,
+		CASE WHEN found_models.sort = 'name' AND NOT found_models.ascending THEN m.name END DESC,
+		CASE WHEN found_models.sort <> 'name' AND found_models.ascending
+			THEN gpucredit_registry.sort_key(m, found_models.sort) END,
+		CASE WHEN found_models.sort <> 'name' AND NOT found_models.ascending
+			THEN gpucredit_registry.sort_key(m, found_models.sort) END DESC,
+		m.model DESC
+	OFFSET found_models.skip
+	LIMIT found_models.n;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.found_models(gpucredit_registry.caller, boolean, text, text[], bigint, integer, text, text, text[], text, boolean, bigint) IS
+'Internal: repositories that a caller may read, or all, in an order. Errors: 22023.';
+
 CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 	tags jsonb DEFAULT '{}', after bigint DEFAULT NULL, n integer DEFAULT 20,
 	in_org text DEFAULT NULL, of_kind text DEFAULT NULL, facets text[] DEFAULT '{}',
@@ -87,52 +143,17 @@ CREATE FUNCTION gpucredit_registry.search(caller text, query text DEFAULT NULL,
 RETURNS TABLE (org text, model bigint, name text, kind text, visibility text, license text,
 	has_tags text[])
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 20
-SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_custom_plan
+SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	c gpucredit_registry.caller := gpucredit_registry.named_caller(search.caller);
-	wanted text[];
-	found_words tsquery := websearch_to_tsquery('simple', nullif(search.query, ''));
-	part text := substring(lower(search.query) FROM '^[a-z0-9._-]{3,96}$');
+	labels text[] := CASE jsonb_typeof(search.tags) WHEN 'object' THEN ARRAY(
+		SELECT t.key || '=' || t.value FROM jsonb_each_text(search.tags) t) END;
 BEGIN
-	IF jsonb_typeof(search.tags) IS DISTINCT FROM 'object'
-		OR coalesce(search.n, 0) NOT BETWEEN 1 AND 1000
-		OR coalesce(search.sort, 'created') NOT IN ('created', 'modified', 'downloads', 'name')
-		OR search.facets IS NULL OR coalesce(search.skip, -1) NOT BETWEEN 0 AND 1000000
-	THEN
-		PERFORM gpucredit_registry.refuse('tags is an object, n is 1 to 1,000, sort is created, modified, downloads or name, skip is 0 to 1,000,000',
-			format('n is %s, sort is "%s".', search.n, left(search.sort, 64)));
-	END IF;
-	IF part IS NOT NULL THEN
-		found_words := found_words || (quote_literal(part) || ':*')::tsquery;
-	END IF;
-	wanted := ARRAY(SELECT t.key || '=' || t.value FROM jsonb_each_text(search.tags) t);
 	RETURN QUERY
 	SELECT m.org, m.model, m.name, m.kind, m.visibility, m.license, m.tags
-	FROM gpucredit_registry.model m
-	WHERE (wanted = '{}' OR m.tags @> wanted)
-		AND (search.facets = '{}' OR m.facets @> search.facets)
-		AND (found_words IS NULL OR m.words @@ found_words)
-		AND (search.after IS NULL OR m.model < search.after)
-		AND (search.in_org IS NULL OR m.org = search.in_org)
-		AND (search.of_kind IS NULL OR m.kind = search.of_kind)
-		AND m.deleted_at IS NULL
-		AND (m.visibility = 'public'
-			OR gpucredit_registry.permission_of(m.org, m.model, c) IS NOT NULL)
-	/*
-	 * A sort key that was not requested is constant, and the planner removes
-	 * it.
-	 */
-	ORDER BY
-		CASE WHEN search.sort = 'name' AND search.ascending THEN m.name END,
-		CASE WHEN search.sort = 'name' AND NOT search.ascending THEN m.name END DESC,
-		CASE WHEN search.sort <> 'name' AND search.ascending
-			THEN gpucredit_registry.sort_key(m, search.sort) END,
-		CASE WHEN search.sort <> 'name' AND NOT search.ascending
-			THEN gpucredit_registry.sort_key(m, search.sort) END DESC,
-		m.model DESC
-	OFFSET search.skip
-	LIMIT search.n;
+	FROM gpucredit_registry.found_models(gpucredit_registry.named_caller(search.caller), false,
+		search.query, labels, search.after, search.n, search.in_org, search.of_kind,
+		search.facets, search.sort, search.ascending, search.skip) m;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.search(text, text, jsonb, bigint, integer, text, text, text[], text, boolean, bigint) IS

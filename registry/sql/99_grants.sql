@@ -119,6 +119,24 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.set_storage_quota, gpucredit_regist
 	gpucredit_registry.bill, gpucredit_registry.set_download_retention
 TO gpucredit_admin;
 
+GRANT EXECUTE ON FUNCTION gpucredit_registry.models, gpucredit_registry.model_facets,
+	gpucredit_registry.model_details, gpucredit_registry.versions,
+	gpucredit_registry.version_details, gpucredit_registry.version_files,
+	gpucredit_registry.lineage_graph, gpucredit_registry.version_datasets,
+	gpucredit_registry.held_versions
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.traffic, gpucredit_registry.model_cost,
+	gpucredit_registry.bills
+TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.all_models, gpucredit_registry.all_model_facets,
+	gpucredit_registry.all_held_versions
+TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
+
+GRANT EXECUTE ON FUNCTION gpucredit_registry.model_downloads
+TO gpucredit_admin, gpucredit_auditor;
+
 GRANT EXECUTE ON FUNCTION gpucredit_registry.verify
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 GRANT SELECT ON gpucredit_registry.event TO gpucredit_admin, gpucredit_auditor;
