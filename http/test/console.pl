@@ -7,6 +7,7 @@ use strict;
 use warnings;
 use FindBin;
 use JSON::PP;
+use MIME::Base64;
 use POSIX ();
 use lib "$FindBin::RealBin/lib";
 use GpuCreditHttp;
@@ -53,6 +54,7 @@ $node->safe_psql('web', q{
 $node->safe_psql('web', 'SELECT gpucredit.seal_audit()');
 evals($node);
 wide($node);
+registry($node);
 for my $org ('rival', WIDE) { invoice($node, $org, $org eq 'rival' ? 1 : 1000000000000) }
 my %token = map { $_ => token($node, $_) } qw(tom ops aud root_admin);
 
@@ -191,6 +193,132 @@ sub evals
 	return;
 }
 
+# Repositories: a base of another organisation and what was made from it, a card
+# whose author tries to deceive its readers, versions that are held back, and
+# the longest names.
+sub registry
+{
+	my ($node) = @_;
+	my $wide = WIDE;
+	my $long = 'W' x 96;
+	my $key = 0;
+	my $repository = sub {
+		my ($org, $account, $name, $visibility, $kind) = @_;
+
+		return query($node, 'web', sprintf q{SELECT model FROM gpucredit_registry.create_model('%s', '%s', '%s', 'model%s', '%s', kind => '%s')},
+			$org, $account, $name, $key++, $visibility // 'private', $kind // 'model');
+	};
+	my $commit = sub {
+		my ($org, $number, $title, $files, @parents) = @_;
+
+		return query($node, 'web', sprintf q{SET gpucredit.clock = '%s'; SELECT version FROM gpucredit_registry.commit('%s', %s, 'main', '%s', 'commit%s', parents => '%s', title => '%s')},
+			POSIX::strftime('%F %T+00', gmtime(time - 86400 * 3 + 60 * $key)), $org, $number,
+			encode_json([ map { { path => $_, content => encode_base64($files->{$_}, '') } } sort keys %$files ]), $key++,
+			encode_json(\@parents), $title);
+	};
+	my $made = sub { my ($org, $version, $how) = @_; return { org => $org, version => $version, kind => $how } };
+
+	# They were committed three days ago, and paid for.
+	query($node, 'web', qq{
+		CREATE EXTENSION IF NOT EXISTS gpucredit_registry CASCADE;
+		SELECT gpucredit_registry.set_storage_price('storage', 5000);
+		SELECT set_config('gpucredit.clock', (clock_timestamp() - interval '4 days')::text, false);
+		SELECT gpucredit.issue(org, '', 'models', 1) FROM unnest(ARRAY['acme', 'rival', '$wide']) org});
+	my $base = $repository->('rival', '', 'base-7b', 'public');
+	my $chat = $repository->('acme', 'nlp', 'chat-7b');
+	my $corpus = $repository->('acme', 'nlp', 'support-calls', 'private', 'dataset');
+	my $small = $repository->('acme', 'nlp', 'chat-7b-awq');
+	my $bad = $repository->('rival', '', 'trojan', 'public');
+	my $victim = $repository->('acme', 'vision', 'labeller');
+
+	$commit->('acme', $corpus, 'calls of May', { 'README.md' => "---\nlicense: cc-by-4.0\ntags: [support]\n---\n# Calls\n", 'calls.csv' => "a,b\n" x 500 });
+	my $v_base = $commit->('rival', $base, 'weights', { 'README.md' => "---\nlicense: apache-2.0\nlibrary_name: transformers\npipeline_tag: text-generation\nlanguage: [en, fr]\ntags: [base, chat]\n---\n# Base\nA base.\n", 'config.json' => '{}' });
+	$commit->('acme', $chat, 'first try', { 'README.md' => deceiving_card(), 'config.json' => '{"layers": 32}', 'tokenizer/vocab.txt' => "a\nb\n" x 200, 'tokenizer/merges/merges.txt' => "a b\n" }, $made->('rival', $v_base, 'fine_tune'));
+	my $v_chat = $commit->('acme', $chat, 'trained on the calls of May', { 'config.json' => '{"layers": 32, "heads": 8}' });
+	$commit->('acme', $small, 'four bits', { 'README.md' => "---\nlicense: apache-2.0\nlibrary_name: vllm\npipeline_tag: text-generation\ntags: [awq]\n---\n# Four bits\n" }, $made->('acme', $v_chat, 'quantized'));
+	for my $n (1 .. 11)
+	{
+		$commit->('acme', $repository->('acme', 'nlp', "chat-7b-lora-$n"), 'an adapter', { "adapter-$n" => $n }, $made->('acme', $v_chat, 'adapter'));
+	}
+	my $v_bad = $commit->('rival', $bad, 'free weights', { 'README.md' => "# Free\n", 'weights.bin' => 'poison' });
+	$commit->('acme', $victim, 'made from it', { 'w' => 'victim' }, $made->('rival', $v_bad, 'fine_tune'));
+	$commit->($wide, $repository->($wide, $wide, $long, 'public'), 'W' x 500, { 'README.md' => "---\nlicense: " . 'W' x 200 . "\nlibrary_name: " . 'W' x 200 . "\npipeline_tag: " . 'W' x 200 . "\nbase_model: $wide/$long\ntags: [" . join(', ', map { 'W' x 190 . $_ } 1 .. 20) . "]\ndatasets: [" . 'W' x 200 . "]\n---\n# " . 'W' x 300 . "\n\n" . 'W' x 3000 . "\n\n|" . 'W' x 400 . '|' . 'W' x 400 . "|\n|---|---|\n|a|b|\n\n```\n" . 'W' x 2000 . "\n```\n", map { ('W' x 250 . '/' . 'W' x 250 . $_ => 'x') } 1 .. 3 });
+	query($node, 'web', qq{
+		SELECT gpucredit_registry.set_alias('acme', $chat, 'champion', $v_chat, 'champion'), gpucredit_registry.set_alias('acme', $chat, 'next', $v_chat, 'next'), gpucredit_registry.protect_ref('acme', $chat, '\@champion');
+		INSERT INTO gpucredit_registry.ref VALUES ('acme', $chat, 'v1.0', $v_chat, true);
+		SELECT gpucredit_registry.set_tag('acme', $chat, 'stage', 'production'), gpucredit_registry.grant_access('acme', $chat, 'account:acme/vision', 'read'), gpucredit_registry.set_mirror('acme', $small, 'hub', 'example/chat-7b-awq'),
+			gpucredit_registry.set_score('acme', $v_chat, 'mmlu/5-shot', 'accuracy', 0.7125);
+		SELECT gpucredit_registry.quarantine('rival', $v_bad, 'a pickle that opens a shell', 'poison', true);
+		UPDATE gpucredit_registry.mirror SET failures = 3, last_error = 'the remote answered 503';
+		SELECT gpucredit_registry.set_alias('$wide', model, repeat('W', 100), version, 'wide') FROM gpucredit_registry.version WHERE org = '$wide';
+		INSERT INTO gpucredit_registry.ref SELECT org, model, repeat('W', 200), version, true FROM gpucredit_registry.version WHERE org = '$wide';
+		SELECT gpucredit_registry.set_scan_policy('acme', '{yara,license}')});
+	my $leaky = $repository->('acme', 'nlp', 'leaky');
+
+	$commit->('acme', $leaky, 'with a helper', { 'helper.py' => 'import os' });
+	query($node, 'web', qq{
+		SELECT gpucredit_registry.claim_scans(10);
+		SELECT gpucredit_registry.report_scan('acme', max(version), 'yara', 'failed', '{"found": ["helper.py: the rule starts_a_shell matches"]}') FROM gpucredit_registry.version WHERE model = $leaky;
+		SELECT gpucredit_registry.set_scan_policy('acme', NULL)});
+	for my $day (reverse 1 .. 9)
+	{
+		query($node, 'web', sprintf q{SET gpucredit.clock = '%s'; SELECT gpucredit_registry.close_download('acme', d.download, 10)
+			FROM generate_series(1, %s) n, gpucredit_registry.open_download('acme', %s, 'config.json', 'account:acme/vision', 10, '192.0.2.' || n) d},
+			POSIX::strftime('%F %T+00', gmtime(time - 86400 * $day)), $day % 4 + 1, $v_chat);
+	}
+	query($node, 'web', q{SELECT gpucredit_registry.bill('acme', (now() AT TIME ZONE 'UTC')::date - n) FROM generate_series(1, 2) n});
+	return;
+}
+
+# What a card may not do: run a script, load a picture, or lead elsewhere than it says.
+sub deceiving_card
+{
+	return <<"END";
+---
+license: apache-2.0
+library_name: transformers
+pipeline_tag: text-generation
+language: [en, de]
+tags: [chat, support]
+base_model: rival/base-7b
+datasets: [acme/support-calls, elsewhere/set]
+---
+# Chat 7B
+
+Answers customers of *acme*. It was **fine-tuned** on calls of May, and `config.json` has its size.
+<!-- nobody sees this <script>window.hacked = 1</script> -->
+
+## Results
+
+| Benchmark | Score |
+|---|---:|
+| mmlu, 5-shot | 0.7125 |
+| calls | 0.93 |
+
+1. Load it as any model of `transformers`.
+2. Ask it:
+   - in English,
+   - in German.
+
+> It does not know of prices.
+
+```python
+from transformers import pipeline
+print(pipeline("text-generation", "acme/chat-7b")("Hello"))
+```
+
+## Tricks
+
+![a spy](https://spy.example/pixel.png) <img src="https://spy.example/other.png" onerror="window.hacked = 2">
+<script>window.hacked = 3</script>
+<iframe src="https://spy.example/"></iframe><form action="https://spy.example/"><input name="token"></form>
+<style>body { display: none }</style>
+[click](javascript:window.hacked=4) [data](data:text/html,<script>1</script>) [press](https://acme.example\@spy.example/)
+[the paper](https://papers.example/chat-7b) and [https://bank.example/login](https://spy.example/login) and https://plain.example/page.
+[bank.example](https://spy.example/bank) \x{e2}\x{80}\x{ae}gnp.exe [a [nested] one](https://nested.example/a_(b)) <https://auto.example/>
+END
+}
+
 # An invoice of a month in which nobody has worked here, with as much on it as fits.
 sub invoice
 {
@@ -241,6 +369,11 @@ sub types_agree
 		DemandStep => 'demand', Recent => 'recent_events', Lag => 'http.upkeep', Finding => 'verify',
 		Organisation => 'http.organisations', Burn => 'burn_rate', Expiring => 'http.expiring', Debt => 'http.debts',
 		Audit => 'http.audit', Me => 'http.me', Webhook => 'http.webhooks', Delivery => 'http.deliveries',
+		Model => 'registry.models', Facet => 'registry.model_facets', ModelDetails => 'registry.model_details', Version => 'registry.versions',
+		VersionDetails => 'registry.version_details', VersionFile => 'registry.version_files', Relative => 'registry.lineage_graph',
+		Dataset => 'registry.version_datasets', Scan => 'registry.scans', ModelScore => 'registry.scores', Held => 'registry.held_versions',
+		Traffic => 'registry.traffic', ModelDownload => 'registry.model_downloads', ModelCost => 'registry.model_cost',
+		RegistryBill => 'registry.bills', RegistryStorage => 'registry.storage', Mirror => 'registry.mirrors',
 		EvalRun => 'eval.runs', EvalGate => 'eval.gate', EvalScore => 'eval.score_history', EvalPair => 'eval.compare_cases',
 		EvalConfig => 'eval.configs', EvalSet => 'eval.sets', EvalJudge => 'eval.calibrations', EvalStream => 'eval.streams',
 		EvalObservation => 'eval.observations', EvalAnswer => 'eval.kept_answers', EvalLabel => 'eval.to_label',
@@ -251,7 +384,8 @@ sub types_agree
 	my @wrong;
 
 	daemon_stop();
-	delete $interface{List};
+	# Objects within a column of type jsonb, which the document does not describe.
+	delete @interface{qw(List ModelRef VersionRef)};
 	foreach my $name (sort keys %interface)
 	{
 		my $path = '/v1/call/' . ($function{$name} // '');

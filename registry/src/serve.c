@@ -24,6 +24,7 @@
 #include "delivery.h"
 #include "finish.h"
 #include "framing.h"
+#include "health.h"
 #include "http_client.h"
 #include "log.h"
 #include "options.h"
@@ -128,6 +129,7 @@ respond(struct MHD_Connection *connection, int status, json_t * headers,
 		MHD_add_response_header(response, name, json_string_value(value));
 	result = MHD_queue_response(connection, status, response);
 	MHD_destroy_response(response);
+	health_count_answer(status);
 	return result;
 }
 
@@ -149,6 +151,7 @@ send_more(void *cls, uint64_t at, char *buffer, size_t max)
 	if (n == 0)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	sending->handed += n;
+	health_count_sent(n);
 	return n;
 }
 
@@ -342,11 +345,16 @@ static enum MHD_Result
 answer(struct MHD_Connection *connection, const char *method, HttpRequest *request)
 {
 	DbError		error;
-	PGresult   *result = ask(connection, method, request, &error);
+	PGresult   *result;
 	enum MHD_Result done;
 	json_t	   *plan;
 	json_t	   *verify;
+	int			status;
+	struct MHD_Response *watched = health_response(method, request->target, &status);
 
+	if (status != 0)
+		return respond(connection, status, NULL, watched);
+	result = ask(connection, method, request, &error);
 	if (result == NULL)
 		return respond_error(connection, &error);
 	plan = json_column(result, 3);
@@ -574,6 +582,7 @@ handle(void *cls, struct MHD_Connection *connection, const char *url,
 	if (*size > 0)
 	{
 		ClientSent(connection, *size);
+		health_count_received(*size);
 		if (put && !request->collects)
 			request->refused = request->refused || request->receive == NULL ||
 				!receive_data(request->receive, data, *size, &request->error);

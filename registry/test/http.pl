@@ -418,4 +418,27 @@ status_is($got, 403, 'what is in quarantine is not read');
 like($got->{content}, qr/backdoor/, 'and the reader sees the reason');
 status_is(request('GET', $down), 403, 'nor by a URL that was signed before');
 registry_verify($node);
+
+# Those who watch the daemon need no token.
+foreach my $path ('/healthz', '/readyz', '/readyz?a=b')
+{
+	my $answer = request('GET', $path);
+
+	status_is($answer, 200, "$path is answered");
+	is($answer->{content}, "ok\n", 'with a word');
+}
+status_is(request('HEAD', '/healthz'), 200, 'also a request for its headers alone');
+status_is(request('POST', '/healthz'), 404, 'but no other method');
+status_is(request('GET', '/healthz/'), 404, 'nor another path');
+my $metrics = request('GET', '/metrics');
+status_is($metrics, 200, 'counters are there');
+like($metrics->{content}, qr/^registryd_requests_total\{status="$_"\} [1-9]/m, "they count $_") foreach qw(2xx 4xx);
+like($metrics->{content}, qr/^registryd_${_}_bytes_total [1-9]\d{5}/m, "and bytes that were $_") foreach qw(received sent);
+like($metrics->{content}, qr/^registryd_connections [1-9]/m, 'and connections');
+unlike($metrics->{content}, qr/acme|rival|nlp/, 'but name nobody');
+$node->stop('immediate');
+status_is(request('GET', '/readyz'), 503, 'without a database the daemon is not ready');
+status_is(request('GET', '/healthz'), 200, 'but lives');
+$node->start;
+status_is(request('GET', '/readyz'), 200, 'and is ready again by itself');
 done_testing();

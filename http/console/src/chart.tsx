@@ -75,8 +75,8 @@ function drawLabels(u: uPlot, lines: Line[]): void {
 	ctx.restore();
 }
 
-/* times: seconds since 1970, one for each value of each line. */
-export function Chart(props: { times: number[]; lines: Line[]; caption: string; about: string; children?: ComponentChildren }) {
+/* times: seconds since 1970, one for each value of each line.  whole: what is counted has no fractions. */
+export function Chart(props: { times: number[]; lines: Line[]; caption: string; about: string; whole?: boolean; children?: ComponentChildren }) {
 	const box = useRef<HTMLDivElement>(null);
 	const plot = useRef<uPlot>();
 	const [at, setAt] = useState<number | null>(null);
@@ -110,7 +110,7 @@ export function Chart(props: { times: number[]; lines: Line[]; caption: string; 
 						grid: { show: false },
 						values: (_, ticks, __, ___, step) => ticks.map((tick) => (step < 86400 ? minuteOf(tick * 1000) : shortDay(tick * 1000)))
 					},
-					{ ...axis, size: 48, gap: 4, values: (_, ticks) => ticks.map(short) }
+					{ ...axis, size: 48, gap: 4, values: (_, ticks) => ticks.map((tick) => (props.whole && !Number.isInteger(tick) ? '' : short(tick))) }
 				],
 				series: [{}, ...props.lines.map(seriesOf)],
 				hooks: { draw: [(u) => drawLabels(u, lines.current)], setCursor: [(u) => setAt(u.cursor.idx ?? null)] }

@@ -10,7 +10,8 @@ const KINDS = [
 	'credit.issued', 'credit.transferred', 'credit.revoked', 'credit.refunded', 'credit.expired', 'credit.expiring',
 	'budget.threshold', 'balance.low', 'spend.high', 'account.suspended', 'account.resumed', 'node.registered',
 	'node.removed', 'node.draining', 'node.resumed', 'node.reclaimed', 'node.rebooted', 'node.lost',
-	'node.device_failed', 'node.device_back', 'gap'
+	'node.device_failed', 'node.device_back', 'model.created', 'model.committed', 'model.ref_moved', 'model.ref_deleted',
+	'model.quarantined', 'model.restricted', 'model.released', 'model.pruned', 'model.deleted', 'gap'
 ];
 
 /* Follows the events until the function that it answers is called. */

@@ -138,3 +138,12 @@ export function countSet(text: string): number {
 export function accountName(account: string): string {
 	return account === '' ? 'the organisation itself' : account;
 }
+
+/* A number of bytes, as disks are sold: a GB has 10^9. */
+export function bytesText(value: number | string): string {
+	const n = Number(value);
+	const unit = ['B', 'kB', 'MB', 'GB', 'TB', 'PB'];
+	const step = n < 1000 ? 0 : Math.min(5, Math.floor(Math.log10(n) / 3));
+
+	return step === 0 ? `${n} B` : `${+(n / 1000 ** step).toPrecision(3)} ${unit[step]}`;
+}

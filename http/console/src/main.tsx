@@ -36,6 +36,8 @@ import { EvalsPage } from './pages/evals';
 import { EvalRunPage } from './pages/evalrun';
 import { DriftPage } from './pages/drift';
 import { LabelPage } from './pages/label';
+import { ModelPage } from './pages/model';
+import { ModelsPage } from './pages/models';
 import { WebhookPage, WebhooksPage } from './pages/webhooks';
 import './style.css';
 
@@ -61,6 +63,7 @@ function partsOf(role: Role, org: string | undefined): { name: string; entries: 
 				...(role.me.accounts.length === 0 || role.me.accounts.some((one) => one.org === org && one.account === '') ? [{ name: 'Invoices', words: o('invoices'), needs: ['billing.invoices', 'balance'] }] : []),
 				{ name: 'Budgets', words: o('limits'), needs: ['budgets'] },
 				{ name: 'Requests', words: o('requests'), needs: ['billing.allocation_requests', 'balance'] },
+				{ name: 'Models', words: o('models'), needs: ['registry.models'] },
 				{ name: 'Evals', words: o('evals'), needs: ['eval.runs', 'balance'] },
 				{ name: 'Drift', words: o('drift'), needs: ['eval.streams', 'balance'] },
 				{ name: 'Alerts', words: o('alerts'), needs: ['http.alerts', 'balance'] },
@@ -75,7 +78,8 @@ function partsOf(role: Role, org: string | undefined): { name: string; entries: 
 				{ name: 'Queue', words: ['queue'], needs: ['queue_reasons'] },
 				{ name: 'Nodes', words: ['nodes'], needs: ['drain'] },
 				{ name: 'Capacity', words: ['capacity'], needs: ['capacity_advice'] },
-				{ name: 'Upkeep', words: ['upkeep'], needs: ['verify'] }
+				{ name: 'Upkeep', words: ['upkeep'], needs: ['verify'] },
+				{ name: 'All models', words: ['models'], needs: ['registry.all_models'] }
 			]
 		},
 		{
@@ -114,6 +118,11 @@ function Chosen(props: { words: string[]; role: Role }) {
 			case 'evals':
 				if (fourth && fifth === 'label') return <LabelPage key={fourth} org={org} run={fourth} />;
 				return fourth ? <EvalRunPage key={fourth} org={org} run={fourth} /> : <EvalsPage org={org} />;
+			case 'models': {
+				const [of, name, part] = props.words.slice(3);
+
+				return of !== undefined && name !== undefined ? <ModelPage key={`${of}/${name}`} reader={org} org={of} name={name} part={part ?? ''} /> : <ModelsPage org={org} />;
+			}
 			case 'drift': return <DriftPage org={org} />;
 			case 'alerts': return <AlertsPage org={org} />;
 			case 'webhooks': return fourth ? <WebhookPage key={fourth} org={org} webhook={fourth} /> : <WebhooksPage org={org} />;
@@ -126,6 +135,7 @@ function Chosen(props: { words: string[]; role: Role }) {
 		case 'nodes': return <NodesPage />;
 		case 'capacity': return <CapacityPage />;
 		case 'upkeep': return <UpkeepPage />;
+		case 'models': return <ModelsPage />;
 		case 'organisations': return <OrganisationsPage />;
 		case 'books': return <BooksPage />;
 		case 'prices': return <PricesPage />;

@@ -36,6 +36,7 @@ export function Lasts(props: { of: string | null | undefined }) {
 const STATES: Record<string, string> = {
 	running: 'on', starting: 'on', stopping: 'on', ready: 'on',
 	completed: 'done', cancelled: 'done',
+	scanning: 'on', held: 'on', removed: 'done', passed: 'done', released: 'done', quarantined: 'bad', restricted: 'bad',
 	failed: 'bad', timeout: 'bad', unfunded: 'bad', lost: 'bad', suspect: 'bad', gone: 'bad'
 };
 

@@ -716,3 +716,215 @@ export interface EvalLabel {
 	rated: number;
 	left_over: number;
 }
+
+export interface Model {
+	model_org: string;
+	model: number;
+	name: string;
+	kind: string;
+	visibility: string;
+	license: string | null;
+	library: string | null;
+	task: string | null;
+	tags: string[];
+	versions: number;
+	files: number | null;
+	modified_at: string;
+	downloads: number;
+	state: string | null;
+}
+
+export interface Facet {
+	kind: string;
+	value: string;
+	facet: string | null;
+	models: number;
+}
+
+export interface ModelRef {
+	ref: string;
+	kind: string;
+	oid: string;
+}
+
+export interface ModelDetails {
+	model: number;
+	paid_by: string | null;
+	visibility: string;
+	license: string | null;
+	library: string | null;
+	task: string | null;
+	tags: string[];
+	labels: string[];
+	languages: string[];
+	base_models: string[];
+	permission: string;
+	created_at: string;
+	modified_at: string;
+	versions: number;
+	downloads: number;
+	head: string | null;
+	state: string | null;
+	reason: string | null;
+	card: string | null;
+	card_refused: string | null;
+	refs: ModelRef[];
+}
+
+export interface VersionRef {
+	ref: string;
+	kind: string;
+	protected: boolean;
+}
+
+export interface Version {
+	version: number;
+	oid: string;
+	title: string;
+	author: string;
+	created_at: string;
+	files: number;
+	state: string;
+	reason: string | null;
+	refs: VersionRef[];
+}
+
+export interface VersionDetails {
+	version: number;
+	oid: string;
+	title: string;
+	description: string | null;
+	author: string;
+	created_at: string;
+	files: number;
+	bytes: string;
+	blocked: number;
+	state: string;
+	reason: string | null;
+	refs: VersionRef[];
+	source: string | null;
+	source_repository: string | null;
+	source_oid: string | null;
+}
+
+export interface VersionFile {
+	name: string;
+	is_folder: boolean;
+	files: number;
+	bytes: string;
+	sha256: string | null;
+	blocked: boolean;
+}
+
+export interface Relative {
+	related: number;
+	depth: number;
+	model_org: string;
+	name: string;
+	kind: string;
+	oid: string;
+	created_at: string;
+	state: string;
+	deleted: boolean;
+	parents: number[];
+	made: string[];
+	more: boolean;
+}
+
+export interface Dataset {
+	dataset: string;
+	license: string | null;
+	depth: number;
+	of_org: string;
+	of_name: string;
+	of_version: number;
+	in_registry: boolean;
+}
+
+export interface Scan {
+	scanner: string;
+	verdict: string;
+	detail: Record<string, unknown> | null;
+	reported_at: string | null;
+}
+
+export interface ModelScore {
+	benchmark: string;
+	metric: string;
+	score: string;
+	set_by: string;
+	set_at: string;
+	measured: boolean;
+}
+
+export interface Held {
+	version: number;
+	model_org: string;
+	model: number;
+	name: string;
+	kind: string;
+	oid: string;
+	state: string;
+	reason: string | null;
+	since: string;
+	refs: VersionRef[];
+}
+
+export interface Traffic {
+	day: string;
+	downloads: number;
+	bytes: number;
+}
+
+export interface ModelDownload {
+	download: number;
+	began_at: string;
+	last_at: string;
+	version: number | null;
+	path: string | null;
+	size: number;
+	client: string;
+	bytes: number;
+	requests: number;
+}
+
+export interface ModelCost {
+	bytes: string;
+	sent_bytes: string;
+	storage_price: string;
+	cold_price: string;
+	egress_price: string;
+	storage_month: string;
+	egress_cost: string;
+	unpaid: boolean;
+}
+
+export interface RegistryBill {
+	day: string;
+	of_account: string;
+	byte_hours: string;
+	cold_byte_hours: string;
+	egress_bytes: number;
+	amount: string;
+	paid_at: string | null;
+}
+
+export interface RegistryStorage {
+	logical: number;
+	unique: number;
+	billed: string;
+}
+
+export interface Mirror {
+	model: number;
+	name: string;
+	remote: string;
+	repository: string;
+	patterns: string[];
+	every: string;
+	state: string;
+	synced_at: string | null;
+	due_at: string;
+	failures: number;
+	last_error: string | null;
+}

@@ -15,6 +15,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const site = process.env.CONSOLE;
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: ['--no-sandbox', '--disable-dev-shm-usage'] });
 const faults = [];
+const elsewhere = [];
 
 /* pages that axe-core has seen; they are the same for others */
 const examined = new Set();
@@ -29,6 +30,9 @@ async function visitor(options = {}) {
 
 	page.setDefaultTimeout(60000);
 	page.on('pageerror', (error) => faults.push(`${page.url()}: ${error.message}`));
+	page.on('request', (request) => {
+		if (!request.url().startsWith(site) && !/^(blob|data):/.test(request.url())) elsewhere.push(`${page.url()}: ${request.url()}`);
+	});
 	page.on('console', (message) => {
 		/* a refused request is said on the page; a policy that is broken is not */
 		if (message.type() === 'error' && !/Failed to load resource/.test(message.text())) faults.push(`${page.url()}: ${message.text()}`);
@@ -138,6 +142,175 @@ async function evals(page) {
 	ok(true, 'a failure of production becomes a case of the live set');
 }
 
+/* Each part of a repository's page, at once and on a phone. */
+async function everyPart(page, who, place, kind = '') {
+	for (const part of ['', 'files', 'versions', 'lineage', 'scans', 'use']) {
+		const name = `${who}, ${place} ${part || 'card'}`;
+
+		await page.goto(`${site}/console/${place}${part ? `/${part}` : ''}${kind}`);
+		await settled(page);
+		await page.waitForSelector('.tabs a[aria-current]');
+		ok((await page.$$('main .problem[role=alert]')).length === 0, `${name}: the page has no error`, await page.textContent('main'));
+		await accessible(page, name);
+		await picture(page, `${name.replaceAll('/', '-')}-light`);
+		await page.setViewportSize({ width: 390, height: 844 });
+		await page.emulateMedia({ colorScheme: 'dark' });
+		await accessible(page, `${name}, dark on a phone`, ['color-contrast', 'target-size', 'scrollable-region-focusable']);
+		await picture(page, `${name.replaceAll('/', '-')}-dark`);
+		ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390, `${name} is not wider than a phone`);
+		await page.setViewportSize({ width: 1280, height: 900 });
+		await page.emulateMedia({ colorScheme: 'light' });
+	}
+}
+
+/* A card is its author's: it runs nothing, loads nothing, and its links say where they lead. */
+async function card(page) {
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b`);
+	await page.waitForSelector('.markdown table');
+	const made = await page.evaluate(() => [...document.querySelectorAll('.markdown *')].map((one) => one.localName));
+
+	ok(!made.some((one) => ['script', 'img', 'iframe', 'form', 'input', 'style', 'svg', 'object', 'link', 'meta', 'base'].includes(one)), 'a card makes no element that does anything', made.join());
+	ok(await page.evaluate(() => window.hacked === undefined), 'none of its scripts ran');
+	const text = await page.textContent('.markdown');
+
+	ok(/window\.hacked = 3/.test(text) && !/nobody sees this/.test(text), 'a script in it is a text, a comment is nothing', text);
+	ok(/\[picture: a spy\]/.test(text), 'a picture is named, not loaded');
+	ok(!/[\u202a-\u202e\u2066-\u2069]/.test(text), 'nothing turns the direction of writing');
+	const links = await page.evaluate(() => [...document.querySelectorAll('.markdown a')].map((one) => ({ text: one.textContent, href: one.getAttribute('href'), rel: one.rel, after: one.nextSibling?.textContent ?? '' })));
+
+	ok(links.every((one) => /^https?:\/\//.test(one.href) && /noopener/.test(one.rel)), 'links lead to the web alone', JSON.stringify(links));
+	ok(links.every((one) => one.text === one.href || one.text === one.href.replace(/\/$/, '') || one.after.includes(new URL(one.href).host)), 'and each says where', JSON.stringify(links));
+	ok(!links.some((one) => /bank\.example|acme\.example/.test(one.text)), 'none has the words of another address', JSON.stringify(links));
+	ok(links.some((one) => one.href === 'https://nested.example/a_(b)') && links.some((one) => one.href === 'https://plain.example/page'), 'those that are honest work', JSON.stringify(links));
+	for (const [name, hostile] of Object.entries({ brackets: '['.repeat(100000), stars: '*a '.repeat(33000), links: '[x]('.repeat(25000), ticks: '`'.repeat(50000) + ' x', quotes: '> '.repeat(50000), lists: Array.from({ length: 400 }, (_, n) => `${' '.repeat(n % 12)}- x`).join('\n'), tags: '<a '.repeat(33000), pipes: `|${'a|'.repeat(20000)}\n|${'-|'.repeat(100)}\n` })) {
+		let answered = 0;
+
+		await page.route('**/v1/registry/model?**', async (route) => {
+			const answer = await route.fetch();
+
+			answered++;
+			await route.fulfill({ response: answer, json: { ...(await answer.json()), card: hostile }, headers: { 'content-type': 'application/json' } });
+		});
+		await page.reload();
+		await page.waitForSelector('.markdown', { state: 'attached' });
+		ok(answered > 0 && (await page.$$('.tabs a')).length === 6, `a card of ${name} leaves the page alive`);
+		await page.unroute('**/v1/registry/model?**');
+	}
+}
+
+/* The model registry, as a tenant of the whole organisation. */
+async function models(page) {
+	await everyPart(page, 'tenant', 'o/acme/models/acme/chat-7b');
+	await everyPart(page, 'guest', 'o/acme/models/rival/base-7b');
+	await card(page);
+
+	await page.goto(`${site}/console/o/acme/models`);
+	await settled(page);
+	await page.waitForSelector('tr:has-text("acme/chat-7b")');
+	await page.click('summary:has-text("Narrow")');
+	await page.click('.facets a:has-text("vllm")');
+	await page.waitForSelector('a.chosen:has-text("vllm")');
+	await until(page, () => [...document.querySelectorAll('table.cards')][0]?.querySelectorAll('tbody tr').length === 1);
+	ok(page.url().includes('facet=vllm') && /chat-7b-awq/.test(await page.textContent('tbody')), 'a facet narrows the list, and is part of the address');
+	await page.click('a.chosen');
+	await page.waitForSelector('tr:has-text("rival/base-7b")');
+	await page.getByLabel('Search').fill('labell');
+	await page.keyboard.press('Enter');
+	await until(page, () => [...document.querySelectorAll('table.cards')][0]?.querySelectorAll('tbody tr').length === 1);
+	ok(page.url().includes('query=labell'), 'a part of a name finds it');
+	await page.getByLabel('Search').fill('no such thing');
+	await page.keyboard.press('Enter');
+	await until(page, () => /No repository has all of this/.test(document.querySelector('main').textContent));
+	ok(true, 'what finds nothing says what to do');
+	ok(/trojan|labeller/.test(await page.textContent('section:has(h2:has-text("Held back"))')) && /opens a shell/.test(await page.textContent('main')), 'what is held back stands with its reason');
+	await page.click('section:has(h2:has-text("Held back")) a');
+	await page.waitForSelector('.tabs a[aria-current]:has-text("Scans")');
+	await settled(page);
+	ok(true, 'and leads to what was found');
+
+	await page.goto(`${site}/console/o/acme/models/acme/leaky/scans`);
+	await page.waitForSelector('td:has-text("starts_a_shell")');
+	ok(/failed a scan/.test(await page.textContent('main')) && /ask the operator to release/.test(await page.textContent('main')), 'an owner reads what a scanner found, and what can be done');
+	ok((await page.$$('main button:has-text("Quarantine")')).length === 0, 'and is not offered to decide it');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/files?rev=v1.0`);
+	await page.click('a:has-text("tokenizer/")');
+	await page.click('a:has-text("merges/")');
+	await page.waitForSelector('th:has-text("merges.txt")');
+	ok(page.url().includes('folder=tokenizer') && page.url().includes('rev=v1.0'), 'a folder of a revision has an address');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/versions`);
+	await page.waitForSelector('.ref.alias:has-text("@champion")');
+	await page.click('tr:has-text("first try") button:has-text("Name it")');
+	await page.locator('dialog').getByLabel('Alias', { exact: true }).fill('a b');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('dialog .problem');
+	ok(/malformed/.test(await page.textContent('dialog .problem')), 'an alias that is none is refused with a hint');
+	await accessible(page, 'tenant, an alias');
+	await page.locator('dialog').getByLabel('Alias', { exact: true }).fill('rollback');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('tr:has-text("first try") .ref:has-text("@rollback")');
+	ok(true, 'a version gets an alias');
+	await page.click('button:has-text("Remove @rollback")');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('.ref:has-text("@rollback")', { state: 'detached' });
+	ok((await page.$$('button:has-text("Remove @champion")')).length === 0, 'and loses it; one that is protected is not offered');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/lineage?rev=v1.0`);
+	await page.waitForSelector('.graph svg .vertex.here');
+	const list = await page.textContent('table');
+
+	ok(/rival\/base-7b/.test(list) && /quantized of chat-7b/.test(list) && /chat-7b-lora-11/.test(list), 'lineage is a list as well', list);
+	ok((await page.$$('.graph .vertex')).length < 12 && /more in the list/.test(await page.textContent('.graph')), 'of many in a column the picture has the first');
+	await page.focus('.graph');
+	ok(/cc-by-4\.0/.test(await page.textContent('main')), 'datasets have their licences');
+	await page.click('table a:has-text("rival/base-7b")');
+	await page.waitForSelector('h1:has-text("rival/base-7b")');
+	ok(page.url().includes('/o/acme/models/rival/base-7b/lineage'), 'and lead to each other');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/use`);
+	await page.waitForSelector('.chart canvas');
+	ok(/Costs a month at most/.test(await page.textContent('main')) && !/Who downloaded/.test(await page.textContent('main')), 'an owner sees what it costs, and not who downloaded');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b-awq/use`);
+	await page.waitForSelector('text=the remote answered 503');
+	ok(true, 'a mirror that fails says why');
+	await page.goto(`${site}/console/o/acme/models/rival/trojan`);
+	await settled(page);
+	ok(/in quarantine/.test(await page.textContent('main')) && !/Free/.test(await page.textContent('main')), 'what nobody reads has no card');
+	await page.goto(`${site}/console/o/acme/models/acme/nothing`);
+	await page.waitForSelector('.problem');
+	ok(/Check the name/.test(await page.textContent('.problem')), 'a repository that is none says what to check');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/files?rev=nothing`);
+	await page.waitForSelector('.problem');
+	ok(/List the refs/.test(await page.textContent('.problem')), 'as does a revision that is none');
+}
+
+/* An operator releases a version and puts it into quarantine again. */
+async function heldModels(page) {
+	await page.goto(`${site}/console/models`);
+	await settled(page);
+	await page.click('section:has(h2:has-text("Held back")) a:has-text("rival/trojan")');
+	await page.waitForSelector('main button:has-text("Release")');
+	await everyPart(page, 'operator', 'o/rival/models/rival/trojan');
+	await page.goto(`${site}/console/o/rival/models/rival/trojan/scans`);
+	await page.click('main button:has-text("Release")');
+	await page.getByLabel('Reason').fill('a false alarm');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('main button:has-text("Quarantine")');
+	await page.waitForSelector('dialog', { state: 'detached' });
+	ok(true, 'an operator releases a version');
+	await page.click('main button:has-text("Scan again")');
+	await page.click('dialog button[type=submit]');
+	ok(/set_scan_policy/.test(await (await page.waitForSelector('dialog .success')).textContent()), 'without a policy a new scan says what is missing');
+	await page.keyboard.press('Escape');
+	await page.waitForSelector('dialog', { state: 'detached' });
+	await page.click('main button:has-text("Quarantine")');
+	await page.getByLabel('Reason').fill('it was none');
+	await accessible(page, 'operator, a quarantine');
+	await page.click('dialog button[type=submit]');
+	await page.waitForSelector('main .problem:has-text("it was none")');
+	ok(true, 'and quarantines it again, with the reason that its readers see');
+	await page.goto(`${site}/console/models?query=labeller`);
+	await until(page, () => [...document.querySelectorAll('table.cards')][0]?.textContent.includes('quarantined'));
+	ok(true, 'with all that was made from it');
+}
+
 async function gate() {
 	const page = await visitor();
 
@@ -176,9 +349,10 @@ async function gate() {
 }
 
 async function tenant() {
-	const page = await everyPage('tenant', process.env.TOKEN_TOM, ['Credit', 'Jobs', 'Submit', 'Usage', 'Statement', 'Invoices', 'Budgets', 'Requests', 'Evals', 'Drift', 'Alerts', 'Webhooks', 'Prices', 'Tokens']);
+	const page = await everyPage('tenant', process.env.TOKEN_TOM, ['Credit', 'Jobs', 'Submit', 'Usage', 'Statement', 'Invoices', 'Budgets', 'Requests', 'Models', 'Evals', 'Drift', 'Alerts', 'Webhooks', 'Prices', 'Tokens']);
 
 	await evals(page);
+	await models(page);
 
 	await page.goto(`${site}/console/o/acme/credit`);
 	await settled(page);
@@ -319,8 +493,9 @@ async function tenant() {
 }
 
 async function operator() {
-	const page = await everyPage('operator', process.env.TOKEN_OPS, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'Prices', 'Tokens']);
+	const page = await everyPage('operator', process.env.TOKEN_OPS, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'All models', 'Prices', 'Tokens']);
 
+	await heldModels(page);
 	await page.goto(`${site}/console/cluster`);
 	ok(await page.waitForSelector('.device.used'), 'devices show who has them');
 	await page.goto(`${site}/console/nodes`);
@@ -339,7 +514,7 @@ async function operator() {
 }
 
 async function finance() {
-	const page = await everyPage('finance', process.env.TOKEN_ROOT_ADMIN, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Seals', 'Tokens']);
+	const page = await everyPage('finance', process.env.TOKEN_ROOT_ADMIN, ['Cluster', 'Queue', 'Nodes', 'Capacity', 'Upkeep', 'All models', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Seals', 'Tokens']);
 
 	await page.goto(`${site}/console/organisations`);
 	await page.getByLabel('Name').fill('new & <b>bold</b>');
@@ -418,7 +593,7 @@ async function finance() {
 }
 
 async function auditor() {
-	const page = await everyPage('auditor', process.env.TOKEN_AUD, ['Cluster', 'Queue', 'Capacity', 'Upkeep', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Seals', 'Tokens']);
+	const page = await everyPage('auditor', process.env.TOKEN_AUD, ['Cluster', 'Queue', 'Capacity', 'Upkeep', 'All models', 'Organisations', 'Owed and expiring', 'Prices', 'Audit', 'Seals', 'Tokens']);
 
 	await page.goto(`${site}/console/audit?org=acme`);
 	await page.getByLabel('Operation').fill('refund');
@@ -441,6 +616,10 @@ async function auditor() {
 	await page.waitForSelector('.proof');
 	ok(/"path"/.test(await page.textContent('.proof')), 'and proves a row');
 	await accessible(page, 'auditor, a proof');
+	await page.goto(`${site}/console/o/acme/models/acme/chat-7b/use`);
+	await page.waitForSelector('section:has(h2:has-text("Who downloaded")) td');
+	ok(/acme\/vision/.test(await page.textContent('main')), 'an auditor sees who downloaded');
+	ok((await page.$$('main button')).length === 0, 'and is offered to change nothing');
 	await page.goto(`${site}/console/organisations`);
 	await settled(page);
 	ok((await page.$$('button:has-text("Add")')).length === 0, 'an auditor is not offered to add an organisation');
@@ -455,9 +634,9 @@ async function nothingIsTooWide() {
 	const page = await visitor();
 	const wide = process.env.WIDE;
 	const pages = [
-		...['credit', 'jobs', `jobs/${process.env.WIDE_JOB}`, 'submit', 'usage', 'usage?by=gpu_type', 'statement', 'invoices', `invoices/${process.env.WIDE_INVOICE}`, 'limits', 'requests', 'alerts', 'webhooks', `webhooks/${process.env.WIDE_WEBHOOK}`, 'money'].map((one) => `o/${wide}/${one}`),
+		...['credit', 'jobs', `jobs/${process.env.WIDE_JOB}`, 'submit', 'usage', 'usage?by=gpu_type', 'statement', 'invoices', `invoices/${process.env.WIDE_INVOICE}`, 'limits', 'requests', 'alerts', 'webhooks', `webhooks/${process.env.WIDE_WEBHOOK}`, 'money', 'models', ...['', '/files', `/files?folder=${'W'.repeat(250)}`, '/versions', '/lineage', '/scans', '/use'].map((part) => `models/${wide}/${'W'.repeat(96)}${part}`)].map((one) => `o/${wide}/${one}`),
 		...['cluster', 'queue', 'nodes', 'capacity', 'capacity?days=30'].map((one) => `${one}${one.includes('?') ? '&' : '?'}pool=${wide}`),
-		'upkeep', 'organisations', 'books', 'prices', `audit?org=${wide}`, 'seals', 'tokens'
+		'upkeep', 'models', 'organisations', 'books', 'prices', `audit?org=${wide}`, 'seals', 'tokens'
 	];
 
 	await page.addInitScript(() => {
@@ -518,6 +697,7 @@ try {
 	await auditor();
 	await nothingIsTooWide();
 	await endings(page);
+	ok(elsewhere.length === 0, 'no page has asked for anything elsewhere', elsewhere.join('\n'));
 	ok(faults.length === 0, 'no script failed, and the policy stopped nothing', faults.join('\n'));
 } catch (error) {
 	ok(false, 'the walk comes to its end', error.stack);
