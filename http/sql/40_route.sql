@@ -84,6 +84,7 @@ BEGIN ATOMIC
 	('GET', '/v1/registry/models/{model}/downloads', 'registry.model_downloads', 'download', 'Who downloaded from a repository, newest first'),
 	('GET', '/v1/registry/models/{model}/cost', 'registry.model_cost', NULL, 'What a repository costs'),
 	('GET', '/v1/registry/versions/{version}/lineage', 'registry.lineage_graph', NULL, 'What a version was made from, and what was made from it'),
+	('GET', '/v1/registry/versions/{version}/lineage/all', 'registry.all_lineage_graph', NULL, 'The same, of all organisations'),
 	('GET', '/v1/registry/versions/{version}/datasets', 'registry.version_datasets', NULL, 'Datasets that a version was trained on'),
 	('GET', '/v1/registry/versions/{version}/scans', 'registry.scans', NULL, 'What scanners found in a version'),
 	('GET', '/v1/registry/versions/{version}/scores', 'registry.scores', NULL, 'What a version scored'),

@@ -416,9 +416,10 @@ Errors: UC001 no such account; UC501 no such repository or revision; 22023.';
  * those, so nobody learns by it what is made of what in between. It ends with
  * "most" of them, and a row without a version then says that there are more.
  * Repositories that were deleted stay in the lineage of their owner alone.
+ * "everything" lets an operator see all.
  */
 CREATE FUNCTION gpucredit_registry.readable_relatives(version bigint, down boolean,
-	caller gpucredit_registry.caller, most integer)
+	caller gpucredit_registry.caller, everything boolean, most integer)
 RETURNS TABLE (related bigint, depth integer)
 LANGUAGE plpgsql STABLE ROWS 100
 SET search_path = pg_catalog, pg_temp
@@ -447,7 +448,8 @@ BEGIN
 			FROM unnest(level) AS u (version)
 				JOIN gpucredit_registry.version v USING (version)
 				JOIN gpucredit_registry.model m ON m.org = v.org AND m.model = v.model
-			WHERE (m.deleted_at IS NULL OR m.org = (readable_relatives.caller).org)
+			WHERE readable_relatives.everything
+				OR (m.deleted_at IS NULL OR m.org = (readable_relatives.caller).org)
 				AND (m.visibility = 'public' OR gpucredit_registry.permission_of(m.org, m.model,
 					readable_relatives.caller) IS NOT NULL)
 			LIMIT rest + 1) n;
@@ -465,27 +467,24 @@ BEGIN
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.readable_relatives(bigint, boolean, gpucredit_registry.caller, integer) IS
+COMMENT ON FUNCTION gpucredit_registry.readable_relatives(bigint, boolean, gpucredit_registry.caller, boolean, integer) IS
 'Internal: at most so many ancestors or descendants that a caller may know of, and a row without a version where there are more.';
 
-CREATE FUNCTION gpucredit_registry.lineage_graph(org text, account text, version bigint,
-	"limit" integer DEFAULT 100)
+/* Returns a version and its relatives in both directions, for a picture. */
+CREATE FUNCTION gpucredit_registry.graph_around(version bigint,
+	caller gpucredit_registry.caller, everything boolean, most integer)
 RETURNS TABLE (related bigint, depth integer, model_org text, name text, kind text, oid text,
 	created_at timestamptz, state text, deleted boolean, parents bigint[], made text[],
 	more boolean)
-LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100
+LANGUAGE plpgsql STABLE ROWS 100
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	c gpucredit_registry.caller := (lineage_graph.org, lineage_graph.account, 'read');
 	shown bigint[];
 	depths integer[];
 	cut_above boolean;
 	cut_below boolean;
 BEGIN
-	PERFORM gpucredit_registry.check_page(lineage_graph."limit");
-	PERFORM gpucredit_registry.readable_version(lineage_graph.org, lineage_graph.account,
-		lineage_graph.version);
 	/* A version has no cycle above or below it, so it is in one direction alone. */
 	SELECT array_agg(r.related) FILTER (WHERE r.related IS NOT NULL),
 		array_agg(r.depth) FILTER (WHERE r.related IS NOT NULL),
@@ -493,13 +492,15 @@ BEGIN
 		coalesce(bool_or(r.related IS NULL AND r.depth > 0), false)
 	INTO shown, depths, cut_above, cut_below
 	FROM (
-		SELECT lineage_graph.version AS related, 0 AS depth
+		SELECT graph_around.version AS related, 0 AS depth
 		UNION ALL
 		SELECT a.related, -a.depth FROM gpucredit_registry.readable_relatives(
-			lineage_graph.version, false, c, lineage_graph."limit") a
+			graph_around.version, false, graph_around.caller, graph_around.everything,
+			graph_around.most) a
 		UNION ALL
 		SELECT d.related, d.depth FROM gpucredit_registry.readable_relatives(
-			lineage_graph.version, true, c, lineage_graph."limit") d) r;
+			graph_around.version, true, graph_around.caller, graph_around.everything,
+			graph_around.most) d) r;
 	RETURN QUERY
 	SELECT v.version, s.depth, m.org::text, m.name::text, m.kind, v.oid::text, v.created_at,
 		t.state, m.deleted_at IS NOT NULL, e.parents, e.made,
@@ -516,11 +517,55 @@ BEGIN
 	ORDER BY s.depth, v.version;
 END
 $$;
+COMMENT ON FUNCTION gpucredit_registry.graph_around(bigint, gpucredit_registry.caller, boolean, integer) IS
+'Internal: a version, and at most so many above and below it.';
+
+CREATE FUNCTION gpucredit_registry.lineage_graph(org text, account text, version bigint,
+	"limit" integer DEFAULT 100)
+RETURNS TABLE (related bigint, depth integer, model_org text, name text, kind text, oid text,
+	created_at timestamptz, state text, deleted boolean, parents bigint[], made text[],
+	more boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_page(lineage_graph."limit");
+	PERFORM gpucredit_registry.readable_version(lineage_graph.org, lineage_graph.account,
+		lineage_graph.version);
+	RETURN QUERY
+	SELECT g.* FROM gpucredit_registry.graph_around(lineage_graph.version,
+		(lineage_graph.org, lineage_graph.account, 'read'), false, lineage_graph."limit") g;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.lineage_graph(text, text, bigint, integer) IS
 'Lineage: a version, what it was made from, and what was made from it, directly or not, each once, for an account that may read the repository. It is shown those alone that it may read, and what leads to them by those.
 org, account: the reader. limit: how many in each direction, the nearest first; 1 to 1,000.
 Result: depth: the fewest steps, below 0 what it was made from. parents, made: from which of the others, and how: fine_tune, adapter, quantized, merge. state: as in models(). deleted: the repository was deleted. more: in this direction there are more than limit.
 Errors: UC001 no such account; UC501 no such version; 22023.';
+
+CREATE FUNCTION gpucredit_registry.all_lineage_graph(version bigint,
+	"limit" integer DEFAULT 100)
+RETURNS TABLE (related bigint, depth integer, model_org text, name text, kind text, oid text,
+	created_at timestamptz, state text, deleted boolean, parents bigint[], made text[],
+	more boolean)
+LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 100
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_registry.check_page(all_lineage_graph."limit");
+	IF NOT EXISTS (SELECT FROM gpucredit_registry.version v
+		WHERE v.version = all_lineage_graph.version)
+	THEN
+		PERFORM gpucredit_registry.not_found(format('version %s', all_lineage_graph.version));
+	END IF;
+	RETURN QUERY
+	SELECT g.* FROM gpucredit_registry.graph_around(all_lineage_graph.version, NULL, true,
+		all_lineage_graph."limit") g;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.all_lineage_graph(bigint, integer) IS
+'Lineage: as lineage_graph(), with versions of all organisations, for operators and auditors: what a quarantine of the version would reach.
+Errors: UC501 no such version; 22023.';
 
 CREATE FUNCTION gpucredit_registry.version_datasets(org text, account text, version bigint,
 	"limit" integer DEFAULT 100)
@@ -544,7 +589,7 @@ BEGIN
 	FROM (SELECT version_datasets.version AS related, 0 AS depth
 			UNION ALL
 			SELECT a.related, a.depth FROM gpucredit_registry.readable_relatives(
-				version_datasets.version, false, c, 1000) a
+				version_datasets.version, false, c, false, 1000) a
 			WHERE a.related IS NOT NULL) r
 		JOIN gpucredit_registry.version v ON v.version = r.related
 		JOIN gpucredit_registry.model m ON m.org = v.org AND m.model = v.model

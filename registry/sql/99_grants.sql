@@ -131,7 +131,7 @@ GRANT EXECUTE ON FUNCTION gpucredit_registry.traffic, gpucredit_registry.model_c
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor, gpucredit_tenant;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.all_models, gpucredit_registry.all_model_facets,
-	gpucredit_registry.all_held_versions
+	gpucredit_registry.all_held_versions, gpucredit_registry.all_lineage_graph
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION gpucredit_registry.model_downloads

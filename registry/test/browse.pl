@@ -147,6 +147,9 @@ is(as('vera', $graph, 'lineage_graph', $v_offspring), 'offspring 0 ', 'nothing i
 is(as('ann', 'bool_or(more), count(*)', 'lineage_graph', "$v_base, 1"), 't|2', 'a bound, which says that there is more');
 is(as('ann', 'bool_or(more)', 'lineage_graph', "$v_base, 2"), 'f', 'or that there is not');
 as_fails('ann', 'lineage_graph', "$v_base, 0", '22023', 'no bound');
+is(q_(qq{SET ROLE ops; SELECT $graph FROM gpucredit_registry.all_lineage_graph($v_base)}), 'base 0 ,hidden 1 fine_tune,tuned 1 fine_tune,tuned 1 fine_tune,offspring 2 fine_tune', 'an operator sees what a quarantine would reach');
+fails(q{SET ROLE aud; SELECT gpucredit_registry.all_lineage_graph(99999)}, 'UC501', 'of a version that is there');
+fails(qq{SET ROLE $_; SELECT gpucredit_registry.all_lineage_graph($v_base)}, '42501', "but not $_") foreach qw(ann stranger registryd);
 is(as('ann', q{string_agg(concat_ws(' ', dataset, license, depth, in_registry), ',')}, 'version_datasets', $v_tuned), 'acme/corpus cc0-1.0 0 t,other/set 0 f', 'datasets with their licences');
 q_(qq{SELECT gpucredit_registry.grant_access('acme', $tuned, 'org:rival', 'read')});
 is(as('eve', q{string_agg(concat_ws(' ', dataset, in_registry), ',')}, 'version_datasets', $v_tuned), 'acme/corpus f,other/set f', 'whether a dataset is there, is told to who may read it');

@@ -5,6 +5,7 @@
 CREATE EXTENSION gpucredit;
 CREATE EXTENSION gpucredit_http CASCADE;
 CREATE EXTENSION gpucredit_billing;
+CREATE EXTENSION gpucredit_registry CASCADE;
 
 CREATE ROLE otto LOGIN IN ROLE gpucredit_operator;
 CREATE ROLE fiona LOGIN IN ROLE gpucredit_admin;
@@ -99,3 +100,58 @@ SELECT gpucredit.issue(o, '', 'campaign', 40, 'promo', valid_for => '10 days', m
 	gpucredit.set_quota(o, '', 'T4', max_gpus => 6),
 	gpucredit.set_quota(o, 'nlp', max_running => 3, max_queued => 20)
 FROM unnest('{acme,heliolab,tinybird}'::text[]) o;
+
+/*
+ * Models: a base that everybody reads, what two teams made of it, the datasets
+ * they used, downloads of two weeks, and a version whose weights turned out bad.
+ */
+DO $$
+DECLARE
+	began timestamptz := date_trunc('day', clock_timestamp()) - interval '13 days';
+	m record;
+	made bigint;
+	number bigint;
+	parents jsonb;
+	versions jsonb := '{}';
+BEGIN
+	FOR m IN
+		SELECT * FROM (VALUES
+			(1, 'heliolab', '', 'sunflower-7b', 'public', 'model', NULL, NULL, 'apache-2.0', 'A base model of seven billion parameters, trained on text of the public domain.'),
+			(2, 'acme', 'nlp', 'support-calls', 'private', 'dataset', NULL, NULL, 'cc-by-4.0', 'Calls of customers, without their names.'),
+			(3, 'acme', 'nlp', 'support-7b', 'private', 'model', 'sunflower-7b', 'fine_tune', 'apache-2.0', 'Answers customers. It was tuned on the calls of May.'),
+			(4, 'acme', 'nlp', 'support-7b-awq', 'private', 'model', 'support-7b', 'quantized', 'apache-2.0', 'Four bits, for smaller devices.'),
+			(5, 'acme', 'nlp', 'support-7b-fr', 'private', 'model', 'support-7b', 'adapter', 'apache-2.0', 'An adapter for French.'),
+			(6, 'acme', 'research', 'support-judge', 'private', 'model', 'sunflower-7b', 'fine_tune', 'apache-2.0', 'Rates answers from 1 to 5.'),
+			(7, 'tinybird', '', 'labels', 'public', 'model', NULL, NULL, 'mit', 'Free weights for everybody.'),
+			(8, 'acme', 'vision', 'defects', 'private', 'model', 'labels', 'fine_tune', 'mit', 'Finds scratches on panels.'))
+			AS v (n, org, account, name, visibility, kind, base, how, license, about)
+	LOOP
+		PERFORM set_config('gpucredit.clock', (began + make_interval(days => m.n))::text, true);
+		SELECT c.model INTO number FROM gpucredit_registry.create_model(m.org, m.account, m.name, 'demo-' || m.n, m.visibility, kind => m.kind) c;
+		parents := CASE WHEN m.base IS NULL THEN '[]' ELSE jsonb_build_array(versions -> m.base || jsonb_build_object('kind', m.how)) END;
+		SELECT c.version INTO made FROM gpucredit_registry.commit(m.org, number, 'main', jsonb_build_array(
+			jsonb_build_object('path', 'README.md', 'content', translate(encode(convert_to(concat(
+				E'---\nlicense: ', m.license, E'\nlanguage: en\ntags: [demo]\n',
+				CASE WHEN m.kind = 'model' THEN E'library_name: transformers\npipeline_tag: text-generation\n' END,
+				CASE WHEN m.name = 'support-7b' THEN E'datasets: [acme/support-calls, public/letters]\n' END,
+				E'---\n# ', m.name, E'\n\n', m.about, E'\n\n## Use\n\n```python\nmodel = AutoModel.from_pretrained("', m.org, '/', m.name, E'")\n```\n'), 'UTF8'), 'base64'), E'\n', '')),
+			jsonb_build_object('path', 'config.json', 'content', encode(convert_to('{"layers": 32, "of": ' || m.n || '}', 'UTF8'), 'base64')),
+			jsonb_build_object('path', 'weights/part-1.safetensors', 'content', translate(encode(decode(repeat(md5(m.name), 5000), 'hex'), 'base64'), E'\n', ''))),
+			'demo-commit-' || m.n, parents => parents, title => CASE WHEN m.base IS NULL THEN 'first version' ELSE 'made from ' || m.base END) c;
+		versions := versions || jsonb_build_object(m.name, jsonb_build_object('org', m.org, 'version', made));
+		IF m.name IN ('support-7b', 'sunflower-7b') THEN
+			PERFORM gpucredit_registry.set_alias(m.org, number, 'production', made, 'demo-alias-' || m.n);
+			FOR day IN m.n + 1 .. 12 LOOP
+				PERFORM set_config('gpucredit.clock', (began + make_interval(days => day, hours => 9))::text, true);
+				PERFORM gpucredit_registry.close_download(m.org, d.download, 80000)
+				FROM generate_series(1, 2 + day % 4) c, gpucredit_registry.open_download(m.org, made, 'weights/part-1.safetensors', 'account:' || m.org || '/', 80000, '192.0.2.' || c) d;
+			END LOOP;
+		END IF;
+	END LOOP;
+	PERFORM set_config('gpucredit.clock', '', true);
+	PERFORM gpucredit_registry.bill(b.org, (began + make_interval(days => d))::date)
+	FROM unnest('{acme,heliolab,tinybird}'::text[]) AS b (org), generate_series(9, 12) d;
+	PERFORM gpucredit_registry.quarantine('tinybird', (versions -> 'labels' ->> 'version')::bigint,
+		'A pickle in its weights opens a shell.', 'demo-quarantine', true);
+END
+$$;

@@ -288,6 +288,9 @@ async function heldModels(page) {
 	await page.click('section:has(h2:has-text("Held back")) a:has-text("rival/trojan")');
 	await page.waitForSelector('main button:has-text("Release")');
 	await everyPart(page, 'operator', 'o/rival/models/rival/trojan');
+	await page.goto(`${site}/console/o/rival/models/rival/trojan/lineage`);
+	await page.waitForSelector('table:has-text("acme/labeller")');
+	ok(true, 'an operator sees what was made from it, whoever did');
 	await page.goto(`${site}/console/o/rival/models/rival/trojan/scans`);
 	await page.click('main button:has-text("Release")');
 	await page.getByLabel('Reason').fill('a false alarm');

@@ -50,7 +50,7 @@ function Refs(props: { of: VersionRef[] }) {
 }
 
 /* Why a version is not read, and what can be done. */
-function StateNote(props: { state: string | null; reason: string | null; own: boolean }) {
+function StateNote(props: { state: string | null; reason: string | null; own: boolean; decides?: boolean }) {
 	const { state } = props;
 
 	if (state === null || state === 'ready') return null;
@@ -61,7 +61,8 @@ function StateNote(props: { state: string | null; reason: string | null; own: bo
 		scanning: ['Scanners look at this version.', 'It is read meanwhile.'],
 		removed: ['The files of this version were removed by retention.', 'Its place in lineage stays.']
 	};
-	const [what, next] = words[state] ?? [state, ''];
+	const [what, advice] = words[state] ?? [state, ''];
+	const next = props.decides && (state === 'quarantined' || state === 'restricted') ? 'Release it if it is harmless; what was found is below.' : advice;
 
 	return (
 		<div class={state === 'quarantined' || state === 'restricted' ? 'problem' : 'empty'}>
@@ -535,7 +536,7 @@ function Scans(props: { about: About }) {
 			<Shown live={version}>
 				{(one) => (
 					<>
-						<StateNote state={one.state} reason={one.reason} own={own} />
+						<StateNote state={one.state} reason={one.reason} own={own} decides={decides} />
 						{one.state === 'ready' && <p>Version <code>{one.oid.slice(0, 10)}</code> is neither in quarantine nor restricted.</p>}
 						{one.blocked > 0 && <p class="warn">{one.blocked === 1 ? 'One of its files is' : `${one.blocked.toLocaleString('en')} of its files are`} blocked: nobody reads these bytes, in whatever version. <Link href={toModel(about.reader, about.org, about.name, about.kind, 'files', { rev: one.oid })}>See which</Link></p>}
 						{decides && (
@@ -634,7 +635,7 @@ function UsePart(props: { about: About }) {
 		return (
 			<>
 				<Tiles><Tile name="Downloads" note="in 30 days">{about.details.downloads.toLocaleString('en')}</Tile></Tiles>
-				<Empty><p>Who pays for it, and what that costs, is told to the owner of the repository.</p></Empty>
+				<div class="gap"><Empty><p>Who pays for it, and what that costs, is told to the owner of the repository.</p></Empty></div>
 			</>
 		);
 	return (
