@@ -36,7 +36,25 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t released = PTHREAD_COND_INITIALIZER;
 
 /*
- * Returns an idle connection, or a new one. Waits while the limit of
+ * Whether the server has ended a connection while it was idle, as it does when
+ * it restarts. Then an end of file is waiting, after a message perhaps.
+ */
+static bool
+is_stale(PGconn * conn)
+{
+	struct pollfd socket = {.fd = PQsocket(conn), .events = POLLIN};
+
+	while (PQstatus(conn) == CONNECTION_OK && poll(&socket, 1, 0) > 0)
+	{
+		if (!PQconsumeInput(conn))
+			return true;
+	}
+	return PQstatus(conn) != CONNECTION_OK;
+}
+
+/*
+ * Returns an idle connection, made anew if the server has ended it, so that no
+ * request fails because of a restart before it; or a new one. Waits while the limit of
  * connections is reached.
  */
 static Connection *
@@ -59,6 +77,8 @@ acquire_connection(void)
 		if (c != NULL)
 			c->conn = PQconnectdb(options.database);
 	}
+	else if (is_stale(c->conn))
+		PQreset(c->conn);
 	return c;
 }
 

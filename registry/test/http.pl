@@ -441,4 +441,10 @@ status_is(request('GET', '/readyz'), 503, 'without a database the daemon is not 
 status_is(request('GET', '/healthz'), 200, 'but lives');
 $node->start;
 status_is(request('GET', '/readyz'), 200, 'and is ready again by itself');
+for my $way ('fast', 'immediate')
+{
+	$node->stop($way);
+	$node->start;
+	status_is(request('GET', '/api/whoami-v2', token => $acme), 200, "no client fails because the server has restarted ($way)");
+}
 done_testing();
