@@ -143,8 +143,10 @@ BEGIN
 			PERFORM gpucredit_registry.set_alias(m.org, number, 'production', made, 'demo-alias-' || m.n);
 			FOR day IN m.n + 1 .. 12 LOOP
 				PERFORM set_config('gpucredit.clock', (began + make_interval(days => day, hours => 9))::text, true);
-				PERFORM gpucredit_registry.close_download(m.org, d.download, 80000)
-				FROM generate_series(1, 2 + day % 4) c, gpucredit_registry.open_download(m.org, made, 'weights/part-1.safetensors', 'account:' || m.org || '/', 80000, '192.0.2.' || c) d;
+				PERFORM gpucredit_registry.close_download(m.org, d.download, f.size)
+				FROM (SELECT o.path, o.size FROM gpucredit_registry.file o
+					WHERE o.org = m.org AND o.version = made ORDER BY o.path DESC LIMIT 1 + day % 3) f,
+					gpucredit_registry.open_download(m.org, made, f.path, 'account:' || m.org || '/', f.size) d;
 			END LOOP;
 		END IF;
 	END LOOP;

@@ -160,7 +160,7 @@ function Cost(props: { org: string; account: string }) {
 								{ name: 'Amount', number: true, cell: (row) => <Money of={row.amount} /> },
 								{ name: 'Paid', cell: (row) => (row.paid_at ? <When at={row.paid_at} relative /> : <span class="warn">not yet</span>) }
 							]}
-							rows={list.data}
+							rows={list.data.filter((row) => row.egress_bytes > 0 || Number(row.byte_hours) > 0 || Number(row.cold_byte_hours) > 0)}
 							id={(row) => `${row.day} ${row.of_account}`}
 						/>
 					)
@@ -211,7 +211,6 @@ function ModelTable(props: { rows: Model[]; reader?: string }) {
 				{ name: 'Licence', cell: (row) => stated(row.license) },
 				{ name: 'Read by', cell: (row) => <span class="whole">{row.visibility === 'public' ? 'everybody' : 'who may'}</span> },
 				{ name: 'State', cell: (row) => (row.state ? <State of={row.state} /> : <span class="muted">empty</span>) },
-				{ name: 'Versions', number: true, cell: (row) => row.versions.toLocaleString('en') },
 				{ name: 'Downloads', number: true, cell: (row) => row.downloads.toLocaleString('en') },
 				{ name: 'Changed', cell: (row) => <When at={row.modified_at} relative /> }
 			]}
