@@ -87,6 +87,10 @@ database_answers(void)
 	return answers;
 }
 
+/*
+ * Returns an answer with a text, which it frees. Returns NULL if memory runs
+ * out.
+ */
 static struct MHD_Response *
 text_response(char *text, const char *type)
 {
