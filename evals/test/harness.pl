@@ -82,8 +82,14 @@ is_deeply([ map { $_->{success} ? 'pass' : 'fail' } @$results ], [ map { (split)
 	'promptfoo\'s verdicts, the judge\'s included');
 if (my $promptfoo = $ENV{GC_PROMPTFOO})
 {
-	is(`node @{[command_folder()]}/test/lib/promptfoo.mjs $promptfoo $FindBin::RealBin/data/parity.yaml @{[stub_url('model')]} 2>/dev/null`,
-		slurp_file("$FindBin::RealBin/data/parity.verdicts"), 'they are those of the real promptfoo');
+	my ($version) = slurp_file("$promptfoo/node_modules/promptfoo/package.json") =~ /"version": "([^"]+)"/;
+	my @verdicts = split /^/, slurp_file("$FindBin::RealBin/data/parity.verdicts");
+	my @said = grep { /^(?:pass|fail) / } `node @{[command_folder()]}/test/lib/promptfoo.mjs $promptfoo $FindBin::RealBin/data/parity.yaml @{[stub_url('model')]} 2>/dev/null`;
+
+	# 0.123.1 decides these otherwise: what is no JSON differs from an object, a text with a 0
+	# contains the number 0, and what is no JSON does not fit a schema
+	@verdicts[ 8, 15, 46 ] = ("pass 1.0000\n") x 3 if $version !~ /^0\.118\./;
+	is(join('', @said), join('', @verdicts), "they are those of the real promptfoo, $version");
 }
 is((command_result($node, 'results', '--run', $run, '--format', 'lm-eval'))[1] =~ /"acc,none": ([0-9.]+)/ && $1 + 0,
 	q_("SELECT score FROM gpucredit_eval.gate('acme', $run)") + 0, 'lm-eval\'s results have the score');

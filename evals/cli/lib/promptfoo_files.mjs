@@ -11,7 +11,7 @@ import { readJsonLines } from "./lines.mjs";
 import { toCommonJs } from "./script.mjs";
 
 const SCRIPT = /\.(js|cjs|mjs)$/;
-const FOREIGN = /\.(py|rb|ts|cts|mts|pdf|xlsx?)$/;
+const FOREIGN = /\.(py|rb|ts|cts|mts|pdf|xlsx?)(:[\w$.]+)?$/;
 
 export class Files {
 	constructor(config, root = dirname(config)) {
@@ -24,6 +24,8 @@ export class Files {
 		const path = resolve(base, reference.replace(/^file:\/\//, ""));
 		let real;
 
+		if (FOREIGN.test(reference))
+			throw new Error(`"${reference}" is not supported: no such file is run or read`);
 		try {
 			real = realpathSync(path);
 		} catch {
@@ -35,8 +37,6 @@ export class Files {
 	}
 
 	text(reference, base) {
-		if (FOREIGN.test(reference))
-			throw new Error(`"${reference}" is not supported: no such file is run or read`);
 		return readFileSync(this.path(reference, base), "utf8");
 	}
 
