@@ -143,9 +143,13 @@ CALL pg_temp.tick('10 min');
 SELECT outcome, job_state FROM settle('fb', :old, 1, 'preempted');
 SELECT state, gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
 SELECT org FROM place('fs-ages');
--- a failed job's backoff does not count as waiting
+-- a failed job waits anew, and its backoff does not count as waiting
 CALL pg_temp.tick('10 min');
+BEGIN;
 SELECT outcome, job_state, retry_at - gpucredit.now() AS backoff FROM settle('fb', :old, 2, 'failed');
+SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
+ROLLBACK;
+SELECT outcome, job_state, retry_at - gpucredit.now() AS backoff FROM settle('fb', :old, 2, 'node_lost');
 SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;
 CALL pg_temp.tick('1 min');
 SELECT gpucredit.now() - waits_from AS waits FROM job WHERE org = 'fb' AND job = :old;

@@ -164,6 +164,27 @@ SELECT pg_temp.holds('a job that its owner has run again waits anew', waited || 
 FROM gpucredit.job WHERE org = 'rq' AND job = :job;
 SELECT pg_temp.clear();
 
+-- Nor by failing, until its retries are used up.
+SELECT job FROM gpucredit.reserve('rq', '', 'fails often', '1xRQ-A', '10 h', pool => 'rq', max_retries => 2) \gset
+SELECT FROM pg_temp.later('30 h');
+SELECT FROM pg_temp.beat();
+SELECT FROM gpucredit.place('rq');
+SELECT FROM gpucredit.meter('rq', :job, 1, '0');
+SELECT job_state FROM gpucredit.settle('rq', :job, 1, 'failed', '0', 1);
+SELECT pg_temp.holds('a job whose program failed waits anew', waited || ' ' || (waits_from - gpucredit.now()), '00:00:00 00:00:30')
+FROM gpucredit.job WHERE org = 'rq' AND job = :job;
+SELECT pg_temp.clear();
+-- What is no fault of its program leaves a job its age.
+SELECT job FROM gpucredit.reserve('rq', '', 'loses its node', '1xRQ-A', '10 h', pool => 'rq') \gset
+SELECT FROM pg_temp.later('30 h');
+SELECT FROM pg_temp.beat();
+SELECT FROM gpucredit.place('rq');
+SELECT FROM gpucredit.meter('rq', :job, 1, '0');
+SELECT job_state FROM gpucredit.settle('rq', :job, 1, 'node_lost', '0');
+SELECT pg_temp.holds('a job that lost its node keeps its age', (waited = '30 h')::text, 'true')
+FROM gpucredit.job WHERE org = 'rq' AND job = :job;
+SELECT pg_temp.clear();
+
 --
 -- Cancelled, waiting, somebody else's, another scheduler's
 --

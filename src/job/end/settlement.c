@@ -135,6 +135,7 @@ static void outcome_from_signal(Settlement *settlement, const Job *job,
 								const Attempt *attempt);
 static bool of_platform(const Settlement *settlement);
 static void next_job_state(Settlement *settlement, const Job *job);
+static bool loses_age(const Settlement *settlement, const Job *job);
 static int64 backoff(const Settlement *settlement, const Job *job);
 static void move_money(Settlement *settlement, Job *job, Attempt *attempt);
 static void bill_wait(Settlement *settlement, Attempt *attempt);
@@ -162,14 +163,10 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 		settlement->reason = REQUEUE_REASON;
 	}
 
-	/*
-	 * A job that an owner has run again waits anew: a job that has waited
-	 * long once would otherwise go before others again and again.
-	 */
-	if (settlement->outcome == REQUEUED)
-		job->waited = 0;
 	outcome_from_signal(settlement, job, attempt);
 	next_job_state(settlement, job);
+	if (loses_age(settlement, job))
+		job->waited = 0;
 	move_money(settlement, job, attempt);
 	if (settlement->requeue)
 		settlement->retry_at = ClockAdd(settlement->at,
@@ -351,6 +348,20 @@ next_job_state(Settlement *settlement, const Job *job)
 		settlement->requeue = false;
 		settlement->job_state = "cancelled";
 	}
+}
+
+/*
+ * Whether a job that is requeued waits anew, without the age that it had in
+ * the queue: its owner had it run again, or its own program failed. A job that
+ * has waited long once would otherwise go before others again and again, by
+ * requeuing itself, or by failing until its retries are used up. A job whose
+ * agent fell silent, or that was evicted or lost its node, keeps its age.
+ */
+static bool
+loses_age(const Settlement *settlement, const Job *job)
+{
+	return settlement->outcome == REQUEUED ||
+		(settlement->failures > job->failures && !of_platform(settlement));
 }
 
 /*
