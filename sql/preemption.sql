@@ -630,6 +630,35 @@ FROM gpucredit.eviction e WHERE e.pool = 'move';
 SELECT * FROM pg_temp.place('move');
 SELECT * FROM gpucredit.verify();
 
+-- Within a quota an account's more important job takes the place of a less
+-- important one, though devices are free.
+SELECT gpucredit.set_tier('pre-vital', 1, 'never', true) \g /dev/null
+SELECT gpucredit.create_account('pre-q') \g /dev/null
+SELECT gpucredit.issue('pre-q', '', 'i', 1000000) \g /dev/null
+SELECT gpucredit.grant_tier('pre-q', '', 'pre-vital') \g /dev/null
+SELECT pg_temp.scene('within', '{}', 'n 8');
+SELECT pg_temp.scene('beside', '{}', 'n 8');
+SELECT gpucredit.set_quota('pre-q', '', 'PRE', max_gpus => 4) \g /dev/null
+SELECT pg_temp.ask('within', 'first', '2xPRE', 'batch_inference', 'pre-q');
+SELECT pg_temp.ask('within', 'second', '2xPRE', 'batch_inference', 'pre-q');
+SELECT * FROM pg_temp.place('within');
+SELECT set_config('gpucredit.clock', (gpucredit.now() + '20 min')::text, false) \g /dev/null
+SELECT pg_temp.ask('within', 'vital', '2xPRE', 'pre-vital', 'pre-q');
+SELECT pg_temp.ask('within', 'more', '2xPRE', 'standard_training', 'pre-q');
+SELECT * FROM pg_temp.place('within');
+SELECT check_name, passes, detail FROM pg_temp.why('within', 'vital');
+-- the claim stays, and waits until the quota is returned; nobody else gets that
+SELECT * FROM pg_temp.place('within');
+SELECT pg_temp.ask('beside', 'elsewhere', '1xPRE', 'standard_training', 'pre-q');
+SELECT * FROM pg_temp.place('beside');
+SELECT count(*) FROM gpucredit.claim c WHERE c.pool = 'within';
+SELECT s.* FROM gpucredit.eviction e, pg_temp.settle('within', pg_temp.key(e.org, e.job)) s WHERE e.pool = 'within';
+SELECT * FROM pg_temp.place('within');
+SELECT sum(a.gpus) AS within_the_quota FROM gpucredit.attempt a
+WHERE a.org = 'pre-q' AND a.ended_at IS NULL;
+SELECT count(*) FROM gpucredit.claim c WHERE c.pool = 'within';
+SELECT * FROM gpucredit.verify();
+
 -- What verify finds when the books are cooked.
 BEGIN;
 INSERT INTO gpucredit.claim VALUES ('move', 'pre', 0, 1, '', 'tier', 'PRE',

@@ -335,8 +335,7 @@ typedef struct DecidePolicy
 								 * a gang. */
 	int64_t		restart_cost;	/* microseconds of each device that an
 								 * eviction for an entitlement is counted as
-								 * costing in addition to the work it loses; 0
-								 * if evictions cost nothing */
+								 * costing; 0 if evictions cost nothing */
 	int64_t		elastic_idle_delay; /* microseconds that devices must be idle
 									 * before an elastic job grows into them,
 									 * or DECIDE_NEVER */
@@ -820,6 +819,13 @@ extern DecideUse DecideJobUse(const DecideRequestClass *request, int32_t type,
 extern DecideUse DecideGrowthUse(int64_t gpus, int32_t counted);
 extern DecideUse DecideClaimUse(const DecidePart *parts,
 								const DecideClaim *claim, int32_t has);
+extern DecideUse DecideRunningUse(const DecideRunning *running,
+								  const DecidePart *parts);
+extern bool DecideLeavesFor(const DecideInput *input,
+							const DecideRunning *running,
+							const DecideClaim *claim);
+extern DecideUse DecideUseBeyond(const DecideUse *use,
+								 const DecideUse *returned);
 extern void DecideUseAdd(DecideUse *sum, const DecideUse *more);
 extern int	DecideUseOver(const DecideUse *most, const DecideUse *used,
 						  const DecideUse *more);

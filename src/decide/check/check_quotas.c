@@ -4,7 +4,8 @@
  *	  reason.
  *
  * What running jobs use is added to claims, and to what the result starts,
- * promises and lets grow.  No quota may be exceeded that counts any addition,
+ * promises and lets grow.  A waiting job's claim counts as far as it exceeds what the jobs
+ * return that leave for it.  No quota may be exceeded that counts any addition,
  * including reservations.  A job that is held back must be unable to start.
  * Growth adds devices and no job; a job without devices adds no devices.  So a
  * quota that was exceeded before may remain exceeded if nothing is added that
@@ -68,6 +69,24 @@ own_quotas(const QuotaSums *sums, int32_t account)
 }
 
 /*
+ * Adds a use to what one quota counts.
+ */
+static void
+quota_add(Sum *sum, DecideUse use, bool more)
+{
+	int			l;
+
+	for (l = 0; l < DECIDE_LIMITED; l++)
+	{
+		if (sum->used.of[l] > INT64_MAX - use.of[l])
+			sum->used.of[l] = INT64_MAX;
+		else
+			sum->used.of[l] += use.of[l];
+		sum->more[l] |= more && use.of[l] > 0;
+	}
+}
+
+/*
  * Adds what jobs with devices of a type use to all quotas that count them.
  */
 static void
@@ -76,7 +95,6 @@ sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
 {
 	const DecideInput *input = sums->input;
 	int32_t		i;
-	int			l;
 
 	for (; account >= 0; account = input->accounts[account].parent)
 	{
@@ -84,19 +102,10 @@ sum_add(const QuotaSums *sums, int32_t account, int32_t type, DecideUse use,
 			 input->quotas[sums->order[i]].account == account; i++)
 		{
 			int32_t		q = sums->order[i];
-			Sum		   *sum = &sums->sums[q];
 
-			if (input->quotas[q].type != DECIDE_ANY_TYPE &&
-				input->quotas[q].type != type)
-				continue;
-			for (l = 0; l < DECIDE_LIMITED; l++)
-			{
-				if (sum->used.of[l] > INT64_MAX - use.of[l])
-					sum->used.of[l] = INT64_MAX;
-				else
-					sum->used.of[l] += use.of[l];
-				sum->more[l] |= more && use.of[l] > 0;
-			}
+			if (input->quotas[q].type == DECIDE_ANY_TYPE ||
+				input->quotas[q].type == type)
+				quota_add(&sums->sums[q], use, more);
 		}
 	}
 }
@@ -151,6 +160,105 @@ grown_use(int64_t gpus, int32_t counted, int32_t share)
 }
 
 /*
+ * Whether a running job leaves for a claim and has no claim of its own, so
+ * that it returns what it uses.
+ */
+static bool
+returns_for(const DecideInput *input, const DecideRunning *running,
+			const DecideClaim *claim)
+{
+	int32_t		i;
+
+	if (!running->leaving || running->over || running->for_org == NULL ||
+		running->for_job != claim->id ||
+		strcmp(running->for_org, claim->org) != 0)
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].running && input->claims[i].id == running->id &&
+			strcmp(input->claims[i].org, running->org) == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Subtracts from a use what a running job returns under a quota, if the quota
+ * counts the job.
+ */
+static void
+subtract_returned(const DecideInput *input, const DecideQuota *quota,
+				  const DecideRunning *running, DecideUse *use)
+{
+	int32_t		account = running->account;
+	DecideUse	has = {.of[DECIDE_LIMITED_JOBS] = 1};
+	int32_t		p;
+	int			l;
+
+	while (account >= 0 && account != quota->account)
+		account = input->accounts[account].parent;
+	if (account < 0 || (quota->type != DECIDE_ANY_TYPE &&
+						quota->type != running->type))
+		return;
+	has.of[DECIDE_LIMITED_DEVICES] = (int64_t) running->gpus *
+		(running->counted > 0 ? running->counted : running->share);
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		has.of[DECIDE_LIMITED_CPU] += input->running_parts[p].cpu_milli;
+		has.of[DECIDE_LIMITED_MEMORY] += input->running_parts[p].memory_mib;
+	}
+	for (l = 0; l < DECIDE_LIMITED; l++)
+		use->of[l] = use->of[l] > has.of[l] ? use->of[l] - has.of[l] : 0;
+}
+
+/*
+ * Adds the use of a claim to all quotas that count it, as far as it exceeds
+ * what the jobs return that leave for it: those of a claim of an earlier
+ * cycle, or those that a new promise evicts.
+ */
+static void
+sum_claim(const QuotaSums *sums, const DecideResult *result, int32_t account,
+		  int32_t type, DecideUse use, const DecideClaim *claim,
+		  const DecidePromise *promise)
+{
+	const DecideInput *input = sums->input;
+	int32_t		i;
+	int32_t		r;
+
+	for (; account >= 0; account = input->accounts[account].parent)
+	{
+		for (i = own_quotas(sums, account); i < input->n_quotas &&
+			 input->quotas[sums->order[i]].account == account; i++)
+		{
+			int32_t		q = sums->order[i];
+			const DecideQuota *quota = &input->quotas[q];
+			DecideUse	more = use;
+
+			if (quota->type != DECIDE_ANY_TYPE && quota->type != type)
+				continue;
+			for (r = 0; claim != NULL && r < input->n_running; r++)
+			{
+				if (returns_for(input, &input->running[r], claim))
+					subtract_returned(input, quota, &input->running[r], &more);
+			}
+			for (r = 0; promise != NULL && r < promise->n_evictions; r++)
+			{
+				const DecideEviction *eviction =
+				&result->evictions[promise->first_eviction + r];
+
+				if (eviction->why == DECIDE_WHY_TIER ||
+					eviction->why == DECIDE_WHY_ENTITLEMENT)
+					subtract_returned(input, quota,
+									  &input->running[eviction->running],
+									  &more);
+			}
+			quota_add(&sums->sums[q], more, promise != NULL);
+		}
+	}
+}
+
+/*
  * Adds claims that do not start, as far as they exceed what runs.  Returns
  * false if memory runs out.
  */
@@ -187,8 +295,8 @@ sum_claims(const QuotaSums *sums, const DecideResult *result,
 		if (claim->running)
 			gpus -= r < input->n_running ? input->running[r].gpus : gpus;
 		if (!claim->running)
-			sum_add(sums, claim->account, claim->type, claim_use(input, claim),
-					false);
+			sum_claim(sums, result, claim->account, claim->type,
+					  claim_use(input, claim), claim, NULL);
 		else if (gpus > 0)
 			sum_add(sums, claim->account, claim->type,
 					grown_use(gpus, claim->counted, claim->share), false);
@@ -221,9 +329,9 @@ sum_result(const QuotaSums *sums, const DecideResult *result)
 			&input->running[p->running];
 
 		if (running == NULL)
-			sum_add(sums, input->jobs[p->job].account, p->type,
-					job_use(&input->requests[input->jobs[p->job].request],
-							p->type, p->gpus), true);
+			sum_claim(sums, result, input->jobs[p->job].account, p->type,
+					  job_use(&input->requests[input->jobs[p->job].request],
+							  p->type, p->gpus), NULL, p);
 		else if (p->gpus > running->gpus)
 			sum_add(sums, running->account, p->type,
 					grown_use(p->gpus - running->gpus, running->counted,

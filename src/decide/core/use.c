@@ -2,6 +2,8 @@
  * use.c
  *	  How much jobs use of the resources that quotas limit.
  */
+#include <string.h>
+
 #include "decide/core/core.h"
 
 /*
@@ -62,6 +64,72 @@ DecideClaimUse(const DecidePart *parts, const DecideClaim *claim, int32_t has)
 		DecideUseAdd(&use, &part);
 	}
 	return use;
+}
+
+/*
+ * What a running job uses.
+ */
+DecideUse
+DecideRunningUse(const DecideRunning *running, const DecidePart *parts)
+{
+	DecideUse	use = DecideGrowthUse(running->gpus,
+									  DecideRunningCounted(running));
+	int32_t		p;
+
+	DecideAssert(running->n_parts > 0);
+	use.of[DECIDE_LIMITED_JOBS] = 1;
+	for (p = running->first_part; p < running->first_part + running->n_parts;
+		 p++)
+	{
+		DecideUse	part = {{0}};
+
+		part.of[DECIDE_LIMITED_CPU] = parts[p].cpu_milli;
+		part.of[DECIDE_LIMITED_MEMORY] = parts[p].memory_mib;
+		DecideUseAdd(&use, &part);
+	}
+	return use;
+}
+
+/*
+ * Whether a running job was told to leave for a claim, and does not continue
+ * elsewhere.
+ */
+bool
+DecideLeavesFor(const DecideInput *input, const DecideRunning *running,
+				const DecideClaim *claim)
+{
+	int32_t		i;
+
+	if (!running->leaving || running->over || running->for_org == NULL ||
+		running->for_job != claim->id ||
+		strcmp(running->for_org, claim->org) != 0)
+		return false;
+	for (i = 0; i < input->n_claims; i++)
+	{
+		if (input->claims[i].running && input->claims[i].id == running->id &&
+			strcmp(input->claims[i].org, running->org) == 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * What remains of a use after something else has been returned, at least
+ * nothing.
+ */
+DecideUse
+DecideUseBeyond(const DecideUse *use, const DecideUse *returned)
+{
+	DecideUse	rest;
+	int			i;
+
+	for (i = 0; i < DECIDE_LIMITED; i++)
+	{
+		DecideAssert(use->of[i] >= 0 && returned->of[i] >= 0);
+		rest.of[i] = use->of[i] > returned->of[i] ?
+			use->of[i] - returned->of[i] : 0;
+	}
+	return rest;
 }
 
 /*

@@ -562,9 +562,30 @@ due_explain(Cycle *cycle)
 }
 
 /*
- * Gives a job its turn with what quotas allow of its request.  If that is
- * nothing, the job is held back and delays no other job.  Returns false if
- * memory runs out.
+ * Gives a job its turn to which quotas allow nothing: less important jobs
+ * under the same quotas leave for it, or it is held back and delays no other
+ * job.  Returns false if memory runs out.
+ */
+static bool
+held_turn(Cycle *cycle, int32_t job)
+{
+	bool		promised;
+
+	if (!DecideClaimWithinQuota(cycle, job, &promised))
+		return false;
+	if (promised)
+	{
+		promise_charge(cycle, job);
+		return true;
+	}
+	cycle->result->held[job] = INT32_MAX;
+	cycle->quotas->binds = true;
+	return true;
+}
+
+/*
+ * Gives a job its turn with what quotas allow of its request.  Returns false
+ * if memory runs out.
  */
 static bool
 job_turn(Cycle *cycle, int32_t job)
@@ -578,11 +599,7 @@ job_turn(Cycle *cycle, int32_t job)
 	if (!DecideQuotaFilter(cycle, job, false, &held))
 		return false;
 	if (held)
-	{
-		cycle->result->held[job] = INT32_MAX;
-		cycle->quotas->binds = true;
-		return true;
-	}
+		return held_turn(cycle, job);
 	served = job_serve(cycle, job);
 	cycle->filter = NULL;
 	return served;

@@ -162,6 +162,13 @@ typedef struct Quotas
 								 * addition */
 	int32_t    *most;			/* working memory: most devices for each offer
 								 * of a request */
+	int32_t    *evictable;		/* for each account the rank of the least
+								 * important running job of it and of all
+								 * accounts below it that may be evicted;
+								 * INT32_MIN if there is none */
+	int32_t    *leaving;		/* running jobs that leave for claims */
+	int32_t		n_leaving;
+	int32_t    *leavers;		/* working memory: those of one claim */
 	QuotaFilter **filters;		/* for each class; NULL until a filter is
 								 * needed */
 	DecideWait *waits;			/* for each request, why the part that quotas
@@ -185,6 +192,15 @@ extern int32_t DecideAgedNext(Queue *queue, int32_t rank);
 /* quota.c */
 extern void DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
 						   const DecideUse *use, bool reserved);
+extern void DecideQuotaPromise(Cycle *cycle, int32_t account, int32_t type,
+							   const DecideUse *use, const int32_t *leavers,
+							   int32_t n);
+extern bool DecideQuotaSuffices(const Cycle *cycle, int32_t account,
+								int32_t type, const DecideUse *use,
+								const int32_t *leavers, int32_t n,
+								int32_t *lacking, int *resource);
+extern bool DecideQuotaCounts(const Cycle *cycle, int32_t quota,
+							  const DecideRunning *running);
 extern bool DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim);
 extern int32_t DecideQuotaMore(const Cycle *cycle,
 							   const DecideRunning *running);

@@ -7,9 +7,14 @@
  * and memory.  A limit on a resource that a job does not use does not keep it
  * from starting.  Within a round use only grows, so what a quota has once
  * forbidden stays forbidden.  Jobs for which nothing is left of a quota are
- * not queued.  Other jobs lose, at their turn, the offers that quotas do not
+ * not queued, unless jobs below their tier may leave for them
+ * (preempt/quota_claim.c).  Other jobs lose, at their turn, the offers that quotas do not
  * allow.  Reservations are counted only against other reservations: they are
  * for a later time, and starts have precedence.
+ *
+ * Of a waiting job's claim only that counts beyond what its leaving jobs return under the
+ * same quota: its job does not start before they have left.  So a job may take
+ * the place of less important ones within a full quota.
  *
  * If quotas allow a job only a part of its request, offers are kept whose
  * types have enough quota left, and a range is reduced to that many devices.
@@ -96,6 +101,122 @@ DecideQuotaAdd(Cycle *cycle, int32_t account, int32_t type,
 }
 
 /*
+ * Whether a quota counts a running job.
+ */
+bool
+DecideQuotaCounts(const Cycle *cycle, int32_t quota,
+				  const DecideRunning *running)
+{
+	const DecideInput *input = cycle->input;
+	int32_t		account = running->account;
+
+	DecideAssert(quota >= 0 && quota < input->n_quotas);
+	if (!quota_counts(&input->quotas[quota], running->type))
+		return false;
+	while (account >= 0 && account != input->quotas[quota].account)
+		account = input->accounts[account].parent;
+	return account >= 0;
+}
+
+/*
+ * What running jobs return under a quota when they leave.
+ */
+static DecideUse
+returned_by(const Cycle *cycle, int32_t quota, const int32_t *leavers,
+			int32_t n)
+{
+	const DecideInput *input = cycle->input;
+	DecideUse	sum = {{0}};
+	int32_t		i;
+
+	for (i = 0; i < n; i++)
+	{
+		const DecideRunning *running = &input->running[leavers[i]];
+
+		if (DecideQuotaCounts(cycle, quota, running))
+		{
+			DecideUse	use = DecideRunningUse(running, input->running_parts);
+
+			DecideUseAdd(&sum, &use);
+		}
+	}
+	return sum;
+}
+
+/*
+ * Adds a claim's use to all quotas that count its account, as far as it
+ * exceeds what the jobs return that leave for it.
+ */
+void
+DecideQuotaPromise(Cycle *cycle, int32_t account, int32_t type,
+				   const DecideUse *use, const int32_t *leavers, int32_t n)
+{
+	Quotas	   *quotas = cycle->quotas;
+	int32_t		q = -1;
+
+	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
+	DecideAssert(n >= 0);
+	if (quotas == NULL || !quotas->any[account])
+		return;
+	while ((q = next_over(cycle, type, &account, q)) >= 0)
+	{
+		DecideUse	returned = returned_by(cycle, q, leavers, n);
+		DecideUse	more = DecideUseBeyond(use, &returned);
+
+		DecideUseAdd(&quotas->used[q], &more);
+	}
+}
+
+/*
+ * Whether quotas allow an account a use once some running jobs have left.  If
+ * not, *lacking is set to the first quota that does not, of the account itself
+ * or the nearest one above it, and *resource to the resource of which it
+ * leaves too little.
+ */
+bool
+DecideQuotaSuffices(const Cycle *cycle, int32_t account, int32_t type,
+					const DecideUse *use, const int32_t *leavers, int32_t n,
+					int32_t *lacking, int *resource)
+{
+	int32_t		q = -1;
+
+	DecideAssert(cycle->quotas != NULL);
+	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
+	while ((q = next_over(cycle, type, &account, q)) >= 0)
+	{
+		DecideUse	returned = returned_by(cycle, q, leavers, n);
+		DecideUse	left = DecideUseBeyond(&cycle->quotas->used[q], &returned);
+
+		*resource = DecideUseOver(&cycle->input->quotas[q].most, &left, use);
+		*lacking = q;
+		if (*resource >= 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Finds the running jobs that leave for a claim, in quotas->leavers, and
+ * returns their number.
+ */
+static int32_t
+find_leavers(const Cycle *cycle, const DecideClaim *claim)
+{
+	const Quotas *quotas = cycle->quotas;
+	int32_t		n = 0;
+	int32_t		i;
+
+	for (i = 0; i < quotas->n_leaving; i++)
+	{
+		if (DecideLeavesFor(cycle->input,
+							&cycle->input->running[quotas->leaving[i]],
+							claim))
+			quotas->leavers[n++] = quotas->leaving[i];
+	}
+	return n;
+}
+
+/*
  * Returns the most devices of a type that quotas allow a job, up to its
  * request, or -1 if it may not start.
  */
@@ -133,7 +254,8 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 
 /*
  * Whether the use of a claim, which has been added to the quotas already,
- * exceeds none of them.
+ * exceeds none of them.  What its leaving jobs have not returned yet was not
+ * added, and counts here.
  */
 bool
 DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
@@ -142,20 +264,25 @@ DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim)
 	DecideUse	use = DecideClaimUse(cycle->input->claim_parts, claim, 0);
 	int32_t		account = claim->account;
 	int32_t		q = -1;
+	int32_t		n;
 	int			i;
 
 	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
 	DecideAssert(claim->type != DECIDE_ANY_TYPE);
 	if (quotas == NULL || !quotas->any[account])
 		return true;
+	n = find_leavers(cycle, claim);
 	while ((q = next_over(cycle, claim->type, &account, q)) >= 0)
 	{
 		const DecideQuota *quota = &cycle->input->quotas[q];
+		DecideUse	returned = returned_by(cycle, q, quotas->leavers, n);
+		DecideUse	beyond = DecideUseBeyond(&use, &returned);
 
 		for (i = 0; i < DECIDE_LIMITED; i++)
 		{
 			if (quota->most.of[i] >= 0 && use.of[i] > 0 &&
-				quotas->used[q].of[i] > quota->most.of[i])
+				quotas->used[q].of[i] > quota->most.of[i] -
+				(use.of[i] - beyond.of[i]))
 				return false;
 		}
 	}
@@ -256,7 +383,9 @@ count_claims(Cycle *cycle)
 			continue;
 		use = DecideClaimUse(input->claim_parts, claim, claim->running ?
 							 gpus_now(input, claim) : 0);
-		DecideQuotaAdd(cycle, claim->account, claim->type, &use, false);
+		DecideQuotaPromise(cycle, claim->account, claim->type, &use,
+						   cycle->quotas->leavers, claim->running ? 0 :
+						   find_leavers(cycle, claim));
 	}
 }
 
@@ -281,9 +410,59 @@ leave_nothing(const Cycle *cycle, const DecideJob *job)
 }
 
 /*
+ * Whether each quota that keeps a job from devices of a type counts a running
+ * job that could leave for it.
+ */
+static bool
+could_leave(const Cycle *cycle, const DecideJob *job,
+			const DecideRequestClass *request, int32_t type)
+{
+	const Quotas *quotas = cycle->quotas;
+	DecideUse	least = DecideJobUse(request, type, request->min_gpus);
+	DecideUse	nothing = {{0}};
+	int32_t		account = job->account;
+	int32_t		rank = cycle->input->tiers[job->tier].rank;
+	int32_t		q = -1;
+
+	while ((q = next_over(cycle, type, &account, q)) >= 0)
+	{
+		const DecideUse *most = &cycle->input->quotas[q].most;
+
+		if (DecideUseOver(most, &quotas->used[q], &least) < 0)
+			continue;
+		if (DecideUseOver(most, &nothing, &least) >= 0 ||
+			quotas->evictable[account] <= rank)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Whether less important jobs of the same account could leave for a job to
+ * which quotas allow nothing.
+ */
+static bool
+could_displace(const Cycle *cycle, const DecideJob *job)
+{
+	const DecideRequestClass *request = &cycle->input->requests[job->request];
+	int32_t		i;
+
+	if (!cycle->input->tiers[job->tier].can_preempt || request->unpaid)
+		return false;
+	if (request->max_gpus == 0)
+		return could_leave(cycle, job, request, DECIDE_NO_TYPE);
+	for (i = 0; i < request->n_offers; i++)
+	{
+		if (could_leave(cycle, job, request, request->offers[i].type))
+			return true;
+	}
+	return false;
+}
+
+/*
  * Marks the jobs to which quotas allow nothing, before the queue is made.
  * Jobs with claims are not marked, because the quotas count their claims
- * already.
+ * already; nor are those for which less important jobs could leave.
  */
 static void
 hold_back(Cycle *cycle)
@@ -307,7 +486,8 @@ hold_back(Cycle *cycle)
 			DecidePoll(cycle->arena);
 		if (result->held[i] == 0)
 			result->held[i] = DECIDE_NOT_HELD;
-		else if (cycle->quotas->any[job->account] && leave_nothing(cycle, job))
+		else if (cycle->quotas->any[job->account] &&
+				 leave_nothing(cycle, job) && !could_displace(cycle, job))
 			result->held[i] = 0;
 	}
 }
@@ -327,6 +507,34 @@ note_any(const DecideInput *input, Quotas *quotas)
 		while (account >= 0 && quotas->chains.first[account] < 0)
 			account = input->accounts[account].parent;
 		quotas->any[i] = account >= 0;
+	}
+}
+
+/*
+ * Lists the running jobs that leave, and finds the least important rank that
+ * may be evicted of each account.
+ */
+static void
+note_running(const DecideInput *input, Quotas *quotas)
+{
+	int32_t		i;
+
+	for (i = 0; i < input->n_accounts; i++)
+		quotas->evictable[i] = INT32_MIN;
+	for (i = 0; i < input->n_running; i++)
+	{
+		const DecideRunning *running = &input->running[i];
+		int32_t		rank = input->tiers[running->tier].rank;
+		int32_t		account = running->account;
+
+		if (running->leaving)
+			quotas->leaving[quotas->n_leaving++] = i;
+		if (running->leaving || running->over ||
+			running->preemptible != DECIDE_PREEMPT_CAPACITY)
+			continue;
+		for (; account >= 0 && quotas->evictable[account] < rank;
+			 account = input->accounts[account].parent)
+			quotas->evictable[account] = rank;
 	}
 }
 
@@ -360,12 +568,18 @@ DecideQuotasBegin(Cycle *cycle)
 	quotas->used = DecideAlloc(arena, input->n_quotas, sizeof(DecideUse));
 	quotas->reserved = DecideAlloc(arena, input->n_quotas, sizeof(DecideUse));
 	quotas->most = DecideAlloc(arena, offers, sizeof(int32_t));
+	quotas->evictable = DecideAlloc(arena, input->n_accounts,
+									sizeof(int32_t));
+	quotas->leaving = DecideAlloc(arena, input->n_running, sizeof(int32_t));
+	quotas->leavers = DecideAlloc(arena, input->n_running, sizeof(int32_t));
 	cycle->result->held = DecideAlloc(arena, input->n_jobs, sizeof(int32_t));
 	cycle->result->held_beside = DecideAlloc(arena, input->n_jobs,
 											 sizeof(bool));
 	if (!quota_chain(input, arena, &quotas->chains) ||
 		quotas->any == NULL || quotas->used == NULL ||
 		quotas->reserved == NULL || quotas->most == NULL ||
+		quotas->evictable == NULL || quotas->leaving == NULL ||
+		quotas->leavers == NULL ||
 		cycle->result->held == NULL || cycle->result->held_beside == NULL)
 		return false;
 	for (i = 0; i < input->n_quotas; i++)
@@ -374,6 +588,7 @@ DecideQuotasBegin(Cycle *cycle)
 	memset(cycle->result->held_beside, 0,
 		   (size_t) input->n_jobs * sizeof(bool));
 	note_any(input, quotas);
+	note_running(input, quotas);
 	cycle->quotas = quotas;
 	count_claims(cycle);
 	hold_back(cycle);

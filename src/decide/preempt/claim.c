@@ -164,6 +164,24 @@ tried_entry(const Cycle *cycle, int32_t job)
 }
 
 /*
+ * Whether a search has failed for a job like this one with at most its wall
+ * limit.  *tried is set to the entry that is to contain the job if its own
+ * search fails.
+ */
+bool
+DecideClaimTried(Cycle *cycle, int32_t job, int32_t **tried)
+{
+	const DecideInput *input = cycle->input;
+
+	DecideAssert(cycle->claims != NULL && cycle->claims->loaded);
+	DecideAssert(job >= 0 && job < input->n_jobs);
+	*tried = tried_entry(cycle, job);
+	return **tried >= 0 &&
+		input->requests[input->jobs[**tried].request].wall_limit <=
+		DecideJobRequest(cycle, job)->wall_limit;
+}
+
+/*
  * The device time that a job waited for, in device-thousandth-seconds, divided
  * by divisor.  INT64_MAX if the pool has no restart cost, as evictions then
  * cost nothing.
@@ -226,8 +244,8 @@ reclaim_might(const Cycle *cycle, int32_t job)
 /*
  * Begins a search for a job with one offer.
  */
-static void
-search_for_job(Cycle *cycle, int32_t job, const DecideOffer *offer)
+void
+DecideClaimSearch(Cycle *cycle, int32_t job, const DecideOffer *offer)
 {
 	const DecideInput *input = cycle->input;
 	const DecideRequestClass *request = DecideJobRequest(cycle, job);
@@ -387,6 +405,59 @@ claim_add(Cycle *cycle, Plan *plan)
 	return true;
 }
 
+/*
+ * Adds the use of a new claim, which is the last promise but for those of jobs
+ * that move for it, to quotas.  Evicted jobs return what they use; jobs that
+ * continue elsewhere do not.
+ */
+static void
+claim_count(Cycle *cycle, const DecidePromise *promise)
+{
+	const DecideResult *result = cycle->result;
+	const DecideRequestClass *request = cycle->claims->search.request;
+	DecideUse	use = DecideJobUse(request, promise->type, promise->gpus);
+	int32_t    *leavers;
+	int32_t		n = 0;
+	int32_t		i;
+
+	if (cycle->quotas == NULL)
+		return;
+	leavers = cycle->quotas->leavers;
+	for (i = promise->first_eviction;
+		 i < promise->first_eviction + promise->n_evictions; i++)
+	{
+		const DecideEviction *eviction = &result->evictions[i];
+
+		if (eviction->why == DECIDE_WHY_TIER ||
+			eviction->why == DECIDE_WHY_ENTITLEMENT)
+			leavers[n++] = eviction->running;
+	}
+	DecideQuotaPromise(cycle, cycle->input->jobs[promise->job].account,
+					   promise->type, &use, leavers, n);
+}
+
+/*
+ * Makes a claim for the search's job on what is free and what is released.
+ * Returns false if memory runs out.
+ */
+bool
+DecideClaimMake(Cycle *cycle, bool *made)
+{
+	const Search *search = &cycle->claims->search;
+	int32_t		index = cycle->result->n_promises;
+	Plan	   *plan = DecideClaimPlan(cycle, search->request, search->offer,
+									   search->request->min_gpus);
+
+	DecideAssert(search->job >= 0);
+	DecideAssert(made != NULL);
+	*made = plan != NULL;
+	if (plan == NULL || !claim_add(cycle, plan))
+		return false;
+	cycle->passes = INT32_MAX;
+	claim_count(cycle, &cycle->result->promises[index]);
+	return true;
+}
+
 /* Which entitlements a search may exceed. */
 typedef enum ClaimRight
 {
@@ -411,11 +482,8 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 	bool		found = false;
 	uint64_t	changes = cycle->claims->entitle.changes;
 	bool		might;
-	Plan	   *plan;
-	int32_t		type = offer != NULL ? offer->type : DECIDE_NO_TYPE;
-	DecideUse	use;
 
-	search_for_job(cycle, job, offer);
+	DecideClaimSearch(cycle, job, offer);
 	if (search->range.n == 0)
 		return true;
 	if (right == RIGHT_ROUNDED && !DecideEntitleRound(cycle))
@@ -444,15 +512,7 @@ claim_with_offer(Cycle *cycle, int32_t job, const DecideOffer *offer,
 		cycle->claims->entitle.changes = changes;
 		return true;
 	}
-	plan = DecideClaimPlan(cycle, search->request, offer,
-						   search->request->min_gpus);
-	*made = plan != NULL;
-	if (plan == NULL || !claim_add(cycle, plan))
-		return false;
-	cycle->passes = INT32_MAX;
-	use = DecideJobUse(search->request, type, search->request->min_gpus);
-	DecideQuotaAdd(cycle, cycle->input->jobs[job].account, type, &use, false);
-	return true;
+	return DecideClaimMake(cycle, made);
 }
 
 /*
@@ -501,11 +561,9 @@ DecideClaimTry(Cycle *cycle, int32_t job, bool *made)
 		return true;
 	if (!DecideClaimsLoad(cycle))
 		return false;
-	tried = tried_entry(cycle, job);
 	if (!cycle->claims->again)
 		cycle->claims->waiting[cycle->claims->n_waiting++] = job;
-	if (*tried >= 0 && cycle->input->requests
-		[cycle->input->jobs[*tried].request].wall_limit <= request->wall_limit)
+	if (DecideClaimTried(cycle, job, &tried))
 		return true;
 	DecideAvailabilityShow(cycle, request->wall_limit);
 	if (!claim_with_offers(cycle, job, n_offers, true, made))

@@ -140,6 +140,10 @@ typedef struct Search
 								 * less than its entitlement */
 	bool		rounding;		/* the entitlement of the job's account is
 								 * rounded up to a whole device */
+	int32_t		within;			/* victims must be jobs of this account or of
+								 * accounts below it; -1 if they may be of any
+								 * account */
+	bool		tier_only;		/* victims leave for the tier alone */
 	int32_t		above;			/* victims must be of ranks higher than this
 								 * one */
 	int64_t		amount;			/* what the job will add to usage */
@@ -245,8 +249,17 @@ extern bool DecideElasticStays(const Cycle *cycle,
 /* victims_search.c */
 extern void DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 							const DecideOffer *offer);
+extern bool DecideSearchRoom(Cycle *cycle);
+extern bool DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
+							DecideWhy *why);
 extern void DecideVictimsGiveUp(Cycle *cycle);
 extern bool DecideVictimsFind(Cycle *cycle);
+
+/* claim.c */
+extern void DecideClaimSearch(Cycle *cycle, int32_t job,
+							  const DecideOffer *offer);
+extern bool DecideClaimTried(Cycle *cycle, int32_t job, int32_t **tried);
+extern bool DecideClaimMake(Cycle *cycle, bool *made);
 
 /* promise.c, shrink.c, defragment.c */
 extern DecidePromise *DecidePromiseAdd(Cycle *cycle,

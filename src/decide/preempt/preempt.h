@@ -16,6 +16,9 @@ extern bool DecideClaimBeyond(const Cycle *cycle, int32_t job);
 extern bool DecideClaimTry(Cycle *cycle, int32_t job, bool *made);
 extern bool DecideClaimsEnd(Cycle *cycle);
 
+/* quota_claim.c */
+extern bool DecideClaimWithinQuota(Cycle *cycle, int32_t job, bool *made);
+
 /* victims.c */
 extern bool DecideClaimsLoad(Cycle *cycle);
 

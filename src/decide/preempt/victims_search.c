@@ -43,11 +43,22 @@ typedef struct Descent
 } Descent;
 
 /*
- * Whether the search's job may make a candidate leave, and by what right.
+ * Whether an account is another one, or below it.
  */
 static bool
-victim_may(const Cycle *cycle, const Candidate *candidate,
-		   DecideWhy *why)
+is_below(const DecideInput *input, int32_t account, int32_t above)
+{
+	while (account >= 0 && account != above)
+		account = input->accounts[account].parent;
+	return account >= 0;
+}
+
+/*
+ * Whether the search's job may make a candidate leave, and by what right.
+ */
+bool
+DecideVictimMay(const Cycle *cycle, const Candidate *candidate,
+				DecideWhy *why)
 {
 	const DecideInput *input = cycle->input;
 	const Search *search = &cycle->claims->search;
@@ -57,6 +68,10 @@ victim_may(const Cycle *cycle, const Candidate *candidate,
 		candidate->rank <= search->above)
 		return false;
 	*why = DecideVictimWhy(cycle, candidate);
+	if ((search->tier_only && *why != DECIDE_WHY_TIER) ||
+		(search->within >= 0 &&
+		 !is_below(input, running->account, search->within)))
+		return false;
 	if (*why == DECIDE_WHY_TIER)
 		return true;
 	if (*why == DECIDE_WHY_MOVE)
@@ -306,7 +321,7 @@ descend(Cycle *cycle, Descent *descent, int pass, int32_t from)
 		if (pass_of(cycle, index) != pass)
 			continue;
 		descent->steps--;
-		if (!victim_may(cycle, &claims->candidates[index], &why))
+		if (!DecideVictimMay(cycle, &claims->candidates[index], &why))
 			continue;
 		descent->cost = cost_with(cycle, before, index);
 		if (descent->best_host < 0 ||
@@ -338,7 +353,7 @@ choose_greedily(Cycle *cycle, Descent *descent)
 		int32_t		index = claims->holders[i].candidate;
 		DecideWhy	why;
 
-		if (!victim_may(cycle, &claims->candidates[index], &why))
+		if (!DecideVictimMay(cycle, &claims->candidates[index], &why))
 			continue;
 		DecideVictimRelease(cycle, index, true);
 		claims->chosen[claims->n_chosen++] = index;
@@ -470,7 +485,7 @@ clear_of(Cycle *cycle, int32_t index, int32_t rank)
 	DecideWhy	why;
 
 	if (claims->candidates[index].rank < rank ||
-		!victim_may(cycle, &claims->candidates[index], &why))
+		!DecideVictimMay(cycle, &claims->candidates[index], &why))
 		return;
 	DecideVictimRelease(cycle, index, true);
 	claims->chosen[claims->n_chosen++] = index;
@@ -514,7 +529,7 @@ clearing_of(const Cycle *cycle, int32_t host, int32_t rank, uint64_t *key)
 		DecideWhy	why;
 
 		if (candidate->rank < rank ||
-			!victim_may(cycle, candidate, &why))
+			!DecideVictimMay(cycle, candidate, &why))
 			continue;
 		capacity += cycle->input->running_parts[claims->holders[i].part].gpus;
 		lost += claims->search.moving ? candidate->amount : candidate->lost;
@@ -786,10 +801,28 @@ DecideSearchFor(Cycle *cycle, const DecideRequestClass *request,
 	search->whole = offer != NULL && request->share == DECIDE_WHOLE;
 	search->count = search->whole ? request->min_gpus : 1;
 	search->above = INT32_MIN;
+	search->within = -1;
+	search->tier_only = false;
 	search->budget = INT64_MAX;
 	search->no_victims = search->no_shrinks = false;
 	search->moving = search->under = search->rounding = false;
 	cycle->passes = INT32_MAX;
+}
+
+/*
+ * Whether the search's request fits what is free and what is released, and
+ * begins to count room anew for that.
+ */
+bool
+DecideSearchRoom(Cycle *cycle)
+{
+	const Search *search = &cycle->claims->search;
+
+	DecideAssert(cycle->claims != NULL);
+	DecideAssert(search->request != NULL);
+	search_begin(cycle, search->whole ? search->request->topology :
+				 DECIDE_TOPOLOGY_NODE, !search->whole);
+	return cycle->claims->n_ready > 0;
 }
 
 /*

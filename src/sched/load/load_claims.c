@@ -112,7 +112,7 @@ static void read_claim_part(SchedCycle *cycle, SqlResult rows, uint64 i,
 static ClaimRow *find_row(const ClaimRows *claims, const char *org, int64 job);
 static void find_jobs(SchedCycle *cycle, ClaimRows *claims);
 static void find_waiting(const SchedCycle *cycle, ClaimRows *claims);
-static void find_disallowed(const SchedCycle *cycle, ClaimRows *claims);
+static void find_disallowed(SchedCycle *cycle, ClaimRows *claims);
 static int	compare_made(const void *a, const void *b);
 static void lock_dead(const SchedCycle *cycle, ClaimRows *claims);
 static bool end_dead(SchedCycle *cycle, ClaimRows *claims);
@@ -135,6 +135,8 @@ ClaimsLoad(SchedCycle *cycle)
 	read_claims(cycle, &claims);
 	find_jobs(cycle, &claims);
 	find_waiting(cycle, &claims);
+	if (claims.n > 0)
+		load_evictions(cycle);
 	find_disallowed(cycle, &claims);
 	do
 	{
@@ -156,8 +158,6 @@ ClaimsLoad(SchedCycle *cycle)
 		}
 	} while (again);
 	keep_alive(cycle, &claims);
-	if (cycle->input.n_claims > 0)
-		load_evictions(cycle);
 }
 
 /*
@@ -329,15 +329,23 @@ find_waiting(const SchedCycle *cycle, ClaimRows *claims)
  * a running job that is to move is checked when that job waits.
  */
 static void
-find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
+find_disallowed(SchedCycle *cycle, ClaimRows *claims)
 {
 	ClaimRow  **made;
+	DecideClaim *all;
 
 	if (cycle->n_quotas == 0)
 		return;
 	made = palloc(sizeof(ClaimRow *) * (claims->n + 1));
+	all = palloc(sizeof(DecideClaim) * (claims->n + 1));
 	for (int i = 0; i < claims->n; i++)
+	{
 		made[i] = &claims->rows[i];
+		all[i] = claims->rows[i].claim;
+	}
+	/* who leaves for a claim depends on which leaving jobs have claims */
+	cycle->input.claims = all;
+	cycle->input.n_claims = claims->n;
 	qsort(made, claims->n, sizeof(ClaimRow *), compare_made);
 	for (int i = 0; i < claims->n; i++)
 	{
@@ -349,6 +357,9 @@ find_disallowed(const SchedCycle *cycle, ClaimRows *claims)
 		if (row->dead == NULL)
 			SchedQuotasCountClaim(cycle, claims->parts, &row->claim);
 	}
+	cycle->input.claims = NULL;
+	cycle->input.n_claims = 0;
+	pfree(all);
 }
 
 /*----------

@@ -401,6 +401,10 @@ static bool quota_of(const SchedCycle *cycle, const SchedQuota *limit,
 static void count_claims(SchedCycle *cycle);
 static DecideUse claim_use(const SchedCycle *cycle, const DecidePart *parts,
 						   const DecideClaim *claim);
+static DecideUse beyond_returned(const SchedCycle *cycle,
+								 const SchedQuota *limit,
+								 const DecideClaim *claim,
+								 const DecideUse *use);
 static int32 gpus_of(const SchedCycle *cycle, const DecideClaim *claim);
 static SchedQuotaList quotas_over(const SchedCycle *cycle, int32 account);
 static void count_start(const SchedCycle *cycle, int32 job, int32 type,
@@ -534,7 +538,11 @@ SchedQuotasCountClaim(const SchedCycle *cycle, const DecidePart *parts,
 		SchedQuota *limit = over.quotas[l];
 
 		if (SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
-			DecideUseAdd(&limit->claimed, &use);
+		{
+			DecideUse	more = beyond_returned(cycle, limit, claim, &use);
+
+			DecideUseAdd(&limit->claimed, &more);
+		}
 	}
 }
 
@@ -555,15 +563,48 @@ SchedQuotasAllowClaim(const SchedCycle *cycle, const DecidePart *parts,
 	{
 		const SchedQuota *limit = over.quotas[l];
 		DecideUse	used = limit->used;
+		DecideUse	more;
 
 		if (!SchedQuotaConcerns(limit, type_name(cycle, claim->type)))
 			continue;
 		DecideUseAdd(&used, &limit->elsewhere);
 		DecideUseAdd(&used, &limit->claimed);
-		if (DecideUseOver(&limit->most, &used, &use) >= 0)
+		more = beyond_returned(cycle, limit, claim, &use);
+		if (DecideUseOver(&limit->most, &used, &more) >= 0)
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Returns the part of a waiting job's claim that exceeds what the jobs return
+ * under a quota that leave for the claim. They still count as use, and the
+ * claim's job does not start before they have left (decide/order/quota.c).
+ */
+static DecideUse
+beyond_returned(const SchedCycle *cycle, const SchedQuota *limit,
+				const DecideClaim *claim, const DecideUse *use)
+{
+	DecideUse	returned = {{0}};
+
+	for (int32 r = 0; r < cycle->input.n_running && !claim->running; r++)
+	{
+		const DecideRunning *running = &cycle->running[r];
+		DecideUse	has;
+		SchedQuotaList over;
+
+		if (!DecideLeavesFor(&cycle->input, running, claim))
+			continue;
+		has = DecideRunningUse(running, cycle->running_parts);
+		over = quotas_over(cycle, running->account);
+		for (int l = 0; l < over.n; l++)
+		{
+			if (over.quotas[l] == limit &&
+				SchedQuotaConcerns(limit, type_name(cycle, running->type)))
+				DecideUseAdd(&returned, &has);
+		}
+	}
+	return DecideUseBeyond(use, &returned);
 }
 
 /* Returns what a claim adds to what its job uses now. */
