@@ -632,10 +632,9 @@ SELECT * FROM gpucredit.verify();
 
 -- Within a quota an account's more important job takes the place of a less
 -- important one, though devices are free.
-SELECT gpucredit.set_tier('pre-vital', 1, 'never', true) \g /dev/null
 SELECT gpucredit.create_account('pre-q') \g /dev/null
 SELECT gpucredit.issue('pre-q', '', 'i', 1000000) \g /dev/null
-SELECT gpucredit.grant_tier('pre-q', '', 'pre-vital') \g /dev/null
+SELECT gpucredit.grant_tier('pre-q', '', 'premium_training') \g /dev/null
 SELECT pg_temp.scene('within', '{}', 'n 8');
 SELECT pg_temp.scene('beside', '{}', 'n 8');
 SELECT gpucredit.set_quota('pre-q', '', 'PRE', max_gpus => 4) \g /dev/null
@@ -643,7 +642,7 @@ SELECT pg_temp.ask('within', 'first', '2xPRE', 'batch_inference', 'pre-q');
 SELECT pg_temp.ask('within', 'second', '2xPRE', 'batch_inference', 'pre-q');
 SELECT * FROM pg_temp.place('within');
 SELECT set_config('gpucredit.clock', (gpucredit.now() + '20 min')::text, false) \g /dev/null
-SELECT pg_temp.ask('within', 'vital', '2xPRE', 'pre-vital', 'pre-q');
+SELECT pg_temp.ask('within', 'vital', '2xPRE', 'premium_training', 'pre-q');
 SELECT pg_temp.ask('within', 'more', '2xPRE', 'standard_training', 'pre-q');
 SELECT * FROM pg_temp.place('within');
 SELECT check_name, passes, detail FROM pg_temp.why('within', 'vital');
@@ -651,6 +650,11 @@ SELECT check_name, passes, detail FROM pg_temp.why('within', 'vital');
 SELECT * FROM pg_temp.place('within');
 SELECT pg_temp.ask('beside', 'elsewhere', '1xPRE', 'standard_training', 'pre-q');
 SELECT * FROM pg_temp.place('beside');
+-- in another pool the claim counts as far as it exceeds what leaves for it
+BEGIN;
+SELECT gpucredit.set_quota('pre-q', '', 'PRE', max_gpus => 5) \g /dev/null
+SELECT * FROM pg_temp.place('beside');
+ROLLBACK;
 SELECT count(*) FROM gpucredit.claim c WHERE c.pool = 'within';
 SELECT s.* FROM gpucredit.eviction e, pg_temp.settle('within', pg_temp.key(e.org, e.job)) s WHERE e.pool = 'within';
 SELECT * FROM pg_temp.place('within');
