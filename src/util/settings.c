@@ -364,11 +364,11 @@ SettingsInit(void)
 				   "0 switches growing off.", &elastic_idle_delay, 5 * 60, 0);
 	define_seconds("gpucredit.restart_cost",
 				   "How much device-time an eviction for an account's "
-				   "entitlement costs, beside the work that is lost.",
-				   "A waiting job has others evicted once it has waited ten "
-				   "times what that costs, or a hundred times where its "
-				   "account has half of its entitlement. 0: evictions cost "
-				   "nothing, and happen at once.", &restart_cost, 0, 0);
+				   "entitlement counts as costing.",
+				   "Earlier evictions of a job add to it. A waiting job has "
+				   "others evicted once it has waited ten times that, or a "
+				   "hundred times where its account has half of its "
+				   "entitlement. 0: nothing, and at once.", &restart_cost, 0, 0);
 	define_backoff();
 	DefineCustomIntVariable("gpucredit.usage_halflife",
 							"How long until past use counts half in fair "

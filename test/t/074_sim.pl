@@ -115,7 +115,7 @@ like(slurp_file("$folder/plot.svg"), qr{<svg.*polyline.*</svg>}s, '--plot draws 
 foreach my $load ('0.95', '1.05')
 {
 	my %without = simulated("made:16:$load", 'installed', qw(--nodes 16 --no-reclaim));
-	my %with    = simulated("made:16:$load", 'installed', qw(--nodes 16 --reclaim --restart-cost 10));
+	my %with    = simulated("made:16:$load", 'installed', qw(--nodes 16 --reclaim --restart-cost 60));
 
 	cmp_ok($with{reclaims}, '<=', 0.1, "reclaim at load $load: at most one job in ten is evicted for an entitlement");
 	cmp_ok($with{most_reclaims}, '<=', 3, '... none of them more than three times');

@@ -114,21 +114,18 @@ running_lost(const DecideInput *input, const DecideRunning *running)
 
 /*
  * What the eviction of a running job for another account's entitlement costs:
- * the work lost, at most an hour's, and a restart.  Earlier evictions make it
- * more expensive.
+ * a restart.  Earlier evictions make it more expensive, but no more than the
+ * number after which a job is protected anyway.  Lost work does not count,
+ * because a tenant could make its jobs expensive by never saving.
  */
 static int64_t
 running_price(const DecideInput *input, const DecideRunning *running)
 {
-	int64_t		since = running->saved_at > running->started ?
-		running->saved_at : running->started;
-	int64_t		seconds = input->now > since ?
-		(input->now - since) / 1000000 : 0;
-	int32_t		evictions = running->evictions < 10 ? running->evictions : 10;
-
-	seconds = seconds < 3600 ? seconds : 3600;
-	seconds += input->policy.restart_cost / 1000000 +
+	int32_t		evictions = running->evictions < DECIDE_MOST_RECLAIMED ?
+		running->evictions : DECIDE_MOST_RECLAIMED;
+	int64_t		seconds = input->policy.restart_cost / 1000000 +
 		EVICTED_SECONDS * ((INT64_C(1) << evictions) - 1);
+
 	return (int64_t) running->gpus * running->share * seconds;
 }
 
