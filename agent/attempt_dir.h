@@ -24,6 +24,8 @@
  *     gone         no process of the attempt is left; contains the elapsed
  *                  microseconds up to then, if a keeper measured them
  *     told         by the agent: why the attempt must stop
+ *     signals      by the agent: ids of the signals that people sent to the
+ *                  job and that were delivered, the newest last
  *     requeue      by the keeper: the job asked to run again
  *     notes        by the agent: errors of its devices that the driver
  *                  reported

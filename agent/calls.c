@@ -23,6 +23,7 @@
 #include "devices.h"
 #include "digest_calls.h"
 #include "health.h"
+#include "job_signals.h"
 #include "keep_log.h"
 #include "log.h"
 #include "log_calls.h"
@@ -203,6 +204,7 @@ about_us(void)
 	json_object_set_new(about, "pulling", pulling);
 	json_object_set_new(about, "logs", json_true());
 	json_object_set_new(about, "sessions", SessionsOpen());
+	json_object_set_new(about, "signals", JobSignalsDelivered());
 	text = json_dumps(about, JSON_COMPACT);
 	json_decref(about);
 	return text;
@@ -305,6 +307,7 @@ beat_answered(PGresult * result, void *context)
 	}
 	lease->answered_ns = beat_sent_ns;
 	LogWishesForget();
+	JobSignalsBegin();
 	for (int i = 0; i < PQntuples(result); i++)
 	{
 		Order		order = {
@@ -334,9 +337,12 @@ beat_answered(PGresult * result, void *context)
 			LogWishAdd(&order, DbField(result, i, "log"));
 		else if (strcmp(order.action, "session") == 0)
 			SessionStart(&order);
+		else if (strcmp(order.action, "signal") == 0)
+			JobSignalSend(&order);
 		else
 			AttemptObey(&order);
 	}
+	JobSignalsEnd();
 }
 
 /* Returns a number field, or "none" if it is null. */

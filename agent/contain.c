@@ -38,6 +38,9 @@
 
 typedef void (*Visit) (pid_t pid, void *context);
 
+/* The program that starts a step's tasks on another node than the script's. */
+#define STEP_SERVER		"gpucredit-step"
+
 /* A signal for the processes with one command name. */
 typedef struct NamedSignal
 {
@@ -62,8 +65,11 @@ static void kill_descendants(const Contain *contain);
 static void stop_awake(pid_t pid, void *context);
 static void send_signal(pid_t pid, void *context);
 static void send_inner(pid_t pid, void *context);
+static void send_to_job(pid_t pid, void *context);
+static void send_to_nested(pid_t pid, void *context);
 static void send_to_first(pid_t pid, void *context);
 static void send_to_named(pid_t pid, void *context);
+static bool has_name(pid_t pid, const char *name);
 static int	inner_pid(pid_t pid);
 static bool handles(pid_t pid, int signal);
 static void count_awake(pid_t pid, void *context);
@@ -202,6 +208,18 @@ ContainSignal(const Contain *contain, int signal)
 	else
 		(void) each_process(contain, contain->nested && signal != SIGKILL ?
 							send_inner : send_signal, &signal);
+}
+
+/*
+ * Sends a signal to all processes of the job, but not to the process that
+ * serves its steps on this node, which would end at the signal. An srun ignores
+ * it, since the tasks get it themselves.
+ */
+void
+ContainSignalJob(const Contain *contain, int signal)
+{
+	(void) each_process(contain, contain->nested ? send_to_nested :
+						send_to_job, &signal);
 }
 
 /*
@@ -624,25 +642,49 @@ send_to_first(pid_t pid, void *context)
 		(void) kill(pid, *(int *) context);
 }
 
+/* Sends a signal to a process, unless it serves steps. */
+static void
+send_to_job(pid_t pid, void *context)
+{
+	if (!has_name(pid, STEP_SERVER))
+		send_signal(pid, context);
+}
+
+/* The same in a job that has its own pid namespace. */
+static void
+send_to_nested(pid_t pid, void *context)
+{
+	if (!has_name(pid, STEP_SERVER))
+		send_inner(pid, context);
+}
+
 /* Sends a signal to a process if it has the command name. */
 static void
 send_to_named(pid_t pid, void *context)
 {
 	const NamedSignal *to = context;
-	char		path[64];
-	char		name[32] = "";
 	union sigval nothing = {0};
+
+	if (has_name(pid, to->name))
+		(void) sigqueue(pid, to->signal, nothing);
+}
+
+/* Whether a process has the command name. */
+static bool
+has_name(pid_t pid, const char *name)
+{
+	char		path[64];
+	char		found[32] = "";
 	FILE	   *comm;
 
 	snprintf(path, sizeof(path), "/proc/%d/comm", (int) pid);
 	comm = fopen(path, "re");
 	if (comm == NULL)
-		return;
-	if (fgets(name, sizeof(name), comm) != NULL)
-		name[strcspn(name, "\n")] = '\0';
+		return false;
+	if (fgets(found, sizeof(found), comm) != NULL)
+		found[strcspn(found, "\n")] = '\0';
 	fclose(comm);
-	if (strcmp(name, to->name) == 0)
-		(void) sigqueue(pid, to->signal, nothing);
+	return strcmp(found, name) == 0;
 }
 
 /*

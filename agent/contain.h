@@ -34,6 +34,7 @@ extern void ContainLimit(const char *path, const char *file,
 						 const char *value);
 extern bool ContainPopulated(const Contain *contain);
 extern void ContainSignal(const Contain *contain, int signal);
+extern void ContainSignalJob(const Contain *contain, int signal);
 extern void ContainSignalNamed(const Contain *contain, const char *name,
 							   int signal);
 extern void ContainSignalMain(const Contain *contain, pid_t main, int signal);

@@ -16,6 +16,9 @@
  *     leave MS GRACE_MS  the same; then SIGTERM GRACE_MS before MS have
  *                        passed, and SIGKILL after MS
  *     stop GRACE_MS      SIGTERM now, SIGKILL after GRACE_MS
+ *     signal NUMBER TARGET
+ *                        send a signal: TARGET is "steps" for the tasks of
+ *                        each srun, "script" for the program, or "all"
  *     thaw               continue after a freeze by the fence
  *
  * If the agent does not renew the lease in time, the keeper freezes the job. A
@@ -61,6 +64,7 @@ static void read_lines(Keeper *keeper, int *fd, char *buffer, size_t size,
 					   size_t *used, void (*take) (Keeper *, char *));
 static void obey_command(Keeper *keeper, char *line);
 static void signal_save(Keeper *keeper);
+static void signal_target(Keeper *keeper, int number, const char *target);
 static void parse_message(Keeper *keeper, char *line);
 static void check_clocks(Keeper *keeper);
 static bool fenced(const Keeper *keeper);
@@ -323,7 +327,9 @@ obey_command(Keeper *keeper, char *line)
 	long long	ms;
 	long long	grace;
 	char		name[SESSION_NAME + 1];
+	char		target[8];
 	int			port;
+	int			number;
 
 	if (strcmp(line, "thaw") == 0)
 	{
@@ -344,6 +350,8 @@ obey_command(Keeper *keeper, char *line)
 	}
 	else if (sscanf(line, "session %16[0-9a-f] %d", name, &port) == 2)
 		SessionBegin(keeper, name, port);
+	else if (sscanf(line, "signal %d %7[a-z]", &number, target) == 2)
+		signal_target(keeper, number, target);
 	else if (sscanf(line, "stop %lld", &grace) == 1)
 	{
 		int64_t		kill_ns = now + grace * NS_PER_MS;
@@ -366,6 +374,23 @@ signal_save(Keeper *keeper)
 {
 	if (keeper->start.save_signal != 0)
 		ContainSignal(&keeper->contain, keeper->start.save_signal);
+}
+
+/*
+ * Sends a signal that somebody sent to the job. An srun passes it on to the
+ * tasks of its step on all nodes.
+ */
+static void
+signal_target(Keeper *keeper, int number, const char *target)
+{
+	if (keeper->ended || keeper->main < 0)
+		return;
+	if (strcmp(target, "script") == 0)
+		ContainSignalMain(&keeper->contain, keeper->main, number);
+	else if (strcmp(target, "steps") == 0)
+		ContainSignalNamed(&keeper->contain, "srun", number);
+	else
+		ContainSignalJob(&keeper->contain, number);
 }
 
 /*

@@ -29,6 +29,7 @@
 #include "file.h"
 #include "file_pattern.h"
 #include "gang.h"
+#include "job_signals.h"
 #include "launch.h"
 #include "launch_network.h"
 #include "log.h"
@@ -217,28 +218,16 @@ put_save_signal(Writer *writer, const Launch *launch)
 static void
 put_limit_signal(Writer *writer, const Launch *launch)
 {
-	static const struct
-	{
-		const char *name;
-		int			signal;
-	}			signals[] = {
-		{"HUP", SIGHUP}, {"INT", SIGINT}, {"QUIT", SIGQUIT}, {"USR1", SIGUSR1},
-		{"USR2", SIGUSR2}, {"TERM", SIGTERM}, {"CONT", SIGCONT}
-	};
 	const		json_t *asked = json_object_get(launch->spec, "signal");
 	const		json_t *wall = json_object_get(launch->spec, "wall_seconds");
 	const		json_t *before = json_object_get(asked, "before");
-	const char *name = json_string_value(json_object_get(asked, "name"));
+	int			signal = JobSignalNumber(json_string_value(
+														   json_object_get(asked, "name")));
 	json_int_t	after = json_integer_value(wall) - json_integer_value(before);
-	size_t		n = 0;
 
 	if (asked == NULL || json_is_null(asked))
 		return;
-	while (name != NULL && n < sizeof(signals) / sizeof(signals[0]) &&
-		   strcmp(name, signals[n].name) != 0)
-		n++;
-	if (name == NULL || n == sizeof(signals) / sizeof(signals[0]) ||
-		!json_is_integer(before) || json_integer_value(before) < 0 ||
+	if (signal == 0 || !json_is_integer(before) || json_integer_value(before) < 0 ||
 		json_integer_value(before) > SIGNAL_BEFORE_MOST)
 	{
 		StartRefuse(writer, EXIT_EXITED, 127, "\"signal\" has a \"name\""
@@ -248,7 +237,7 @@ put_limit_signal(Writer *writer, const Launch *launch)
 	}
 	if (!json_is_integer(wall) || GangServesSteps(launch))
 		return;
-	StartPut(writer, "limit_signal", "%d", signals[n].signal);
+	StartPut(writer, "limit_signal", "%d", signal);
 	StartPut(writer, "limit_after", "%lld", (long long)
 			 (after < 0 ? 0 : after));
 	if (json_is_true(json_object_get(asked, "batch")))

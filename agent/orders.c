@@ -53,8 +53,6 @@ static char *folder_name(const char *org, int64_t job, int number);
 static bool settles(const char *reason);
 static bool leaves(const Order *order);
 static void have_saved(LocalAttempt *attempt, const Order *order);
-static bool command_keeper(LocalAttempt *attempt, const char *format,...)
-			__attribute__((format(printf, 2, 3)));
 static void note_stop_reason(LocalAttempt *attempt, const char *reason);
 
 /*
@@ -114,12 +112,12 @@ AttemptObey(const Order *order)
 	if (stop)
 	{
 		note_stop_reason(attempt, reason);
-		(void) command_keeper(attempt, "stop %ld\n", config.stop_grace_ms);
+		(void) AttemptCommand(attempt, "stop %ld\n", config.stop_grace_ms);
 	}
 	else if (leaves(order))
 	{
 		note_stop_reason(attempt, reason);
-		(void) command_keeper(attempt, "leave %lld %ld\n",
+		(void) AttemptCommand(attempt, "leave %lld %ld\n",
 							  (long long) (order->left_ms < 0 ? 0 : order->left_ms),
 							  config.stop_grace_ms);
 	}
@@ -127,7 +125,7 @@ AttemptObey(const Order *order)
 	{
 		have_saved(attempt, order);
 		if (attempt->state != NULL && attempt->state->frozen_since_ns != 0)
-			(void) command_keeper(attempt, "thaw\n");
+			(void) AttemptCommand(attempt, "thaw\n");
 	}
 }
 
@@ -159,7 +157,7 @@ have_saved(LocalAttempt *attempt, const Order *order)
 		attempt->saves = NULL;
 	}
 	else if ((attempt->saves == NULL || strcmp(attempt->saves, why) != 0) &&
-			 command_keeper(attempt, "save\n"))
+			 AttemptCommand(attempt, "save\n"))
 	{
 		free(attempt->saves);
 		attempt->saves = Dup(why);
@@ -195,7 +193,7 @@ forget(LocalAttempt *attempt)
 		AttemptGone(attempt);
 	}
 	else if (attempt->phase == PHASE_RUNS)
-		(void) command_keeper(attempt, "stop %ld\n", config.stop_grace_ms);
+		(void) AttemptCommand(attempt, "stop %ld\n", config.stop_grace_ms);
 	AttemptsForget();
 }
 
@@ -572,11 +570,11 @@ settles(const char *reason)
 }
 
 /*
- * Writes a command to the keeper. Returns false if the keeper is not ready;
- * then the next heartbeat repeats the order.
+ * Writes a command to the keeper (keeper.c). Returns false if the keeper is not
+ * ready; then the next heartbeat repeats the order.
  */
-static bool
-command_keeper(LocalAttempt *attempt, const char *format,...)
+bool
+AttemptCommand(LocalAttempt *attempt, const char *format,...)
 {
 	char		line[128];
 	int			len;

@@ -10,6 +10,8 @@
 #include "attempts.h"
 
 extern void AttemptObey(const Order *order);
+extern bool AttemptCommand(LocalAttempt *attempt, const char *format,...)
+			__attribute__((format(printf, 2, 3)));
 extern void AttemptsPullAgain(void);
 extern void AttemptPulled(LocalAttempt *attempt);
 extern void AttemptResume(LocalAttempt *attempt, bool good,

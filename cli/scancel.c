@@ -2,11 +2,12 @@
  *
  * scancel.c
  *		scancel: cancels jobs, arrays and tasks, or the jobs that match a
- *		filter.
+ *		filter, or sends them a signal.
  *
  * It prints nothing if a job was cancelled, or had ended already. A filter
  * only finds jobs that the login may read, and each job is cancelled by a call
- * that checks the login's rights again.
+ * that checks the login's rights again. A signal other than KILL goes to jobs
+ * that run; a filter leaves out others.
  *-------------------------------------------------------------------------
  */
 #include <getopt.h>
@@ -20,7 +21,7 @@
 
 #define USE	"usage: scancel [-Q | -v] [-i] [-u USERS | --me] [-n NAMES]" \
 	" [-t STATES] [-A ACCOUNT]\n               [-p PARTITIONS] [-q QOS]" \
-	" [-w NODES] [--wckey=KEYS] [JOBS...]"
+	" [-w NODES] [--wckey=KEYS]\n               [-s SIGNAL [-b | -f]] [JOBS...]"
 
 /* The options. */
 typedef struct Scancel
@@ -41,6 +42,9 @@ typedef struct Scancel
 	const char *wckey;
 	const char *own;			/* the account whose own jobs are to be
 								 * cancelled, or NULL */
+	const char *signal;			/* the signal to send; NULL to cancel */
+	bool		batch;			/* it goes to the script alone */
+	bool		full;			/* it goes to the script and all it started */
 } Scancel;
 
 /* Options that can be set in the environment, by Slurm's names. */
@@ -49,7 +53,8 @@ static const struct
 	const char *variable;
 	int			option;
 }			variables[] = {
-	{"SCANCEL_ACCOUNT", 'A'}, {"SCANCEL_INTERACTIVE", 'i'},
+	{"SCANCEL_ACCOUNT", 'A'}, {"SCANCEL_BATCH", 'b'}, {"SCANCEL_FULL", 'f'},
+	{"SCANCEL_INTERACTIVE", 'i'},
 	{"SCANCEL_NAME", 'n'}, {"SCANCEL_PARTITION", 'p'}, {"SCANCEL_QOS", 'q'},
 	{"SCANCEL_STATE", 't'}, {"SCANCEL_USER", 'u'}, {"SCANCEL_VERBOSE", 'v'},
 	{"SCANCEL_WCKEY", 'W'},
@@ -57,10 +62,13 @@ static const struct
 
 static void parse_options(Scancel *s, int argc, char **argv);
 static bool set_option(Scancel *s, int option, const char *value);
-static void refuse_signal(char **argv);
+static const char *signal_name(const char *value);
+static void check_signal(Scancel *s);
 static PGresult * find_jobs(const Scancel *s);
 static bool confirm(const PGresult * jobs, int row);
-static int	cancel_one(const Scancel *s, const char *job);
+static int	change_one(const Scancel *s, const char *job);
+static PGresult * cancel_one(const char *job);
+static PGresult * signal_one(const Scancel *s, const char *job);
 
 int
 CliScancel(int argc, char **argv)
@@ -75,7 +83,7 @@ CliScancel(int argc, char **argv)
 	{
 		if (s.asks && !confirm(jobs, i))
 			continue;
-		if (cancel_one(&s, PQgetvalue(jobs, i, 0)) != CLI_DONE)
+		if (change_one(&s, PQgetvalue(jobs, i, 0)) != CLI_DONE)
 			status = CLI_REFUSED;
 	}
 	PQclear(jobs);
@@ -89,9 +97,11 @@ CliScancel(int argc, char **argv)
 static void
 parse_options(Scancel *s, int argc, char **argv)
 {
-	static const char letters[] = ":A:Qin:p:q:t:u:vw:";
+	static const char letters[] = ":A:Qbfin:p:q:s:t:u:vw:";
 	static const struct option options[] = {
 		{"account", required_argument, NULL, 'A'},
+		{"batch", no_argument, NULL, 'b'},
+		{"full", no_argument, NULL, 'f'},
 		{"help", no_argument, NULL, 'h'},
 		{"interactive", no_argument, NULL, 'i'},
 		{"jobname", required_argument, NULL, 'n'},
@@ -101,6 +111,7 @@ parse_options(Scancel *s, int argc, char **argv)
 		{"partition", required_argument, NULL, 'p'},
 		{"qos", required_argument, NULL, 'q'},
 		{"quiet", no_argument, NULL, 'Q'},
+		{"signal", required_argument, NULL, 's'},
 		{"state", required_argument, NULL, 't'},
 		{"user", required_argument, NULL, 'u'},
 		{"verbose", no_argument, NULL, 'v'},
@@ -125,11 +136,9 @@ parse_options(Scancel *s, int argc, char **argv)
 			exit(CLI_DONE);
 		}
 		if (!set_option(s, option, optarg))
-		{
-			refuse_signal(argv);
 			CliBadOption(option, options, argv);
-		}
 	}
+	check_signal(s);
 	if (optind >= argc && !s->filters)
 		Fail(CLI_USAGE, USE);
 	for (int i = optind; i < argc; i++)
@@ -156,6 +165,12 @@ set_option(Scancel *s, int option, const char *value)
 		case 'W':
 			s->wckey = value;
 			break;
+		case 'b':
+			s->batch = true;
+			return true;
+		case 'f':
+			s->full = true;
+			return true;
 		case 'i':
 			s->asks = true;
 			return true;
@@ -174,6 +189,9 @@ set_option(Scancel *s, int option, const char *value)
 		case 'q':
 			s->tier = value;
 			break;
+		case 's':
+			s->signal = signal_name(value);
+			return true;
 		case 't':
 			s->states = StateListCheck(value);
 			break;
@@ -194,20 +212,50 @@ set_option(Scancel *s, int option, const char *value)
 }
 
 /*
- * Refuses options about signals, because ending a job in another way than
- * requested would be worse than not ending it.
+ * Returns the name of a signal that is given by its name or number. Refuses
+ * one that jobs cannot get: ending a job in another way than requested would
+ * be worse than not ending it.
+ */
+static const char *
+signal_name(const char *value)
+{
+	static const struct
+	{
+		const char *name;
+		const char *number;
+	}			signals[] = {
+		{"HUP", "1"}, {"INT", "2"}, {"QUIT", "3"}, {"KILL", "9"},
+		{"USR1", "10"}, {"USR2", "12"}, {"TERM", "15"}, {"CONT", "18"}
+	};
+	const char *word = strncasecmp(value, "SIG", 3) == 0 ? value + 3 : value;
+
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+	{
+		if (strcasecmp(word, signals[i].name) == 0 ||
+			strcmp(value, signals[i].number) == 0)
+			return signals[i].name;
+	}
+	Fail(CLI_USAGE, "--signal=%s is not supported; use one of HUP, INT, QUIT,"
+		 " USR1, USR2, TERM, CONT and KILL", value);
+}
+
+/*
+ * Checks --signal, --batch and --full together. KILL ends the job, as without
+ * --signal.
  */
 static void
-refuse_signal(char **argv)
+check_signal(Scancel *s)
 {
-	const char *word = argv[optind - 1];
-
-	/* For an unknown long option, getopt_long() sets optopt to 0. */
-	if (optopt == 0 ? strncmp(word, "--signal", 8) == 0 ||
-		strcmp(word, "--batch") == 0 || strcmp(word, "--full") == 0 :
-		optopt == 's' || optopt == 'b' || optopt == 'f')
-		Fail(CLI_USAGE, "a running job cannot be sent a signal; without"
-			 " --signal, --batch and --full scancel ends the job");
+	if (s->batch && s->full)
+		Fail(CLI_USAGE, "--batch and --full are given; the signal goes to the"
+			 " script alone, or to the script and all that it started");
+	if (s->signal == NULL || strcmp(s->signal, "KILL") == 0)
+	{
+		if (s->batch)
+			Fail(CLI_USAGE, "--batch needs --signal with a signal other than"
+				 " KILL, as --signal=USR1; without both, scancel ends the job");
+		s->signal = NULL;
+	}
 }
 
 /*
@@ -218,9 +266,9 @@ refuse_signal(char **argv)
 static PGresult *
 find_jobs(const Scancel *s)
 {
-	const char *values[12] = {CliOrg(), s->jobs, s->user, s->name, s->states,
+	const char *values[13] = {CliOrg(), s->jobs, s->user, s->name, s->states,
 		s->account != NULL ? s->account : cli_account, s->pool,
-	s->filters ? "t" : "f", s->tier, s->nodes, s->wckey, s->own};
+	s->filters ? "t" : "f", s->tier, s->nodes, s->wckey, s->own, s->signal};
 
 	return CliCall("SELECT u.job, j.name, j.pool FROM unnest($2::bigint[])"
 				   "  AS u (job)"
@@ -247,7 +295,9 @@ find_jobs(const Scancel *s)
 				   " AND ($11::text IS NULL OR j.labels ->> 'wckey'"
 				   "  = ANY (string_to_array($11, ',')))"
 				   " AND ($12::text IS NULL OR j.account = $12)"
-				   " ORDER BY 1", 12, values);
+				   " AND ($13::text IS NULL"
+				   "  OR j.state IN ('running', 'stopping'))"
+				   " ORDER BY 1", 13, values);
 }
 
 /*
@@ -281,32 +331,66 @@ confirm(const PGresult * jobs, int row)
 }
 
 /*
- * Cancels a job. The call's idempotency key is fixed, so a repeated command is
- * the same call.
+ * Cancels a job or sends it the signal, and prints a refusal.
  */
 static int
-cancel_one(const Scancel *s, const char *job)
+change_one(const Scancel *s, const char *job)
 {
-	char	   *key = Format("gpucredit-cancel-%s", job);
-	const char *values[3] = {CliOrg(), job, key};
-	const char *sql = "SELECT gpucredit.cancel($1, $2::bigint, $3)";
 	PGresult   *result;
 	int			status = CLI_DONE;
 
-	if (s->verbose)
+	if (s->verbose && s->signal != NULL)
+		fprintf(stderr, "scancel: Signal %s to job %s\n", s->signal, job);
+	else if (s->verbose)
 		fprintf(stderr, "scancel: Terminating job %s\n", job);
-	result = CliRepeat(sql, 3, values, 0);
+	result = s->signal == NULL ? cancel_one(job) : signal_one(s, job);
 	if (PQresultStatus(result) != PGRES_TUPLES_OK)
 	{
 		const char *message = PQresultErrorField(result,
 												 PG_DIAG_MESSAGE_PRIMARY);
+		const char *detail = PQresultErrorField(result,
+												PG_DIAG_MESSAGE_DETAIL);
 
 		if (!s->quiet)
 			fprintf(stderr, "scancel: error: Kill job error on job id %s:"
-					" %s\n", job, message == NULL ? "no connection" : message);
+					" %s%s%s\n", job, message == NULL ? "no connection" :
+					message, s->signal == NULL || detail == NULL ? "" : ": ",
+					s->signal == NULL || detail == NULL ? "" : detail);
 		status = CLI_REFUSED;
 	}
 	PQclear(result);
-	free(key);
 	return status;
+}
+
+/*
+ * Cancels a job. The call's idempotency key is fixed, so a repeated command is
+ * the same call.
+ */
+static PGresult *
+cancel_one(const char *job)
+{
+	char	   *key = Format("gpucredit-cancel-%s", job);
+	const char *values[3] = {CliOrg(), job, key};
+	PGresult   *result = CliRepeat("SELECT gpucredit.cancel($1, $2::bigint,"
+								   " $3)", 3, values, 0);
+
+	free(key);
+	return result;
+}
+
+/*
+ * Sends the signal to a job. Each command is a signal of its own, so the key
+ * is random; the call is repeated with it until an answer arrives.
+ */
+static PGresult *
+signal_one(const Scancel *s, const char *job)
+{
+	char	   *key = CliKey();
+	const char *values[5] = {CliOrg(), job, key, s->signal,
+	s->batch ? "script" : s->full ? "all" : "steps"};
+	PGresult   *result = CliRepeat("SELECT gpucredit.signal_job($1,"
+								   " $2::bigint, $3, $4, $5)", 5, values, 0);
+
+	free(key);
+	return result;
 }

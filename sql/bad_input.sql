@@ -54,7 +54,7 @@ INSERT INTO given SELECT 'elsewhere', job
 		pool => 'bi-foreign');
 -- the running job runs, on a node that serves terminals
 SET gpucredit.relay = 'relay.example.org:7443';
-SELECT count(*) FROM gpucredit.heartbeat('bi-1', about => '{"sessions": []}');
+SELECT count(*) FROM gpucredit.heartbeat('bi-1', about => '{"sessions": [], "signals": []}');
 SELECT m.action FROM given, gpucredit.meter('bi', id, 1, '0') m WHERE name = 'running';
 INSERT INTO given SELECT 'hold', hold
 	FROM gpucredit.hold('bi', 'a', 'hold', 10, '1 h');
@@ -407,6 +407,12 @@ INSERT INTO good (fn, arg, value) VALUES
 	('log_wish', 'attempt', $$1$$),
 	('log_wish', 'node', $$'bi-1'$$),
 	('log_wish', 'waits', $$true$$),
+	('signal_job', 'org', $$'bi'$$),
+	('signal_job', 'job', $${running}$$),
+	('signal_job', 'key', $$'k'$$),
+	('signal_job', 'signal', $$'USR1'$$),
+	('signal_job', 'target', $$'all'$$),
+	('signal_job', 'reason', $$'reason'$$),
 	('open_session', 'org', $$'bi'$$),
 	('open_session', 'job', $${running}$$),
 	('open_session', 'kind', $$'forward'$$),
@@ -944,6 +950,12 @@ INSERT INTO arg_kind VALUES
 	('log_wish', 'attempt', '{}'),
 	('log_wish', 'node', '{optional name}'),
 	('log_wish', 'waits', '{present}'),
+	('signal_job', 'org', '{org}'),
+	('signal_job', 'job', '{job}'),
+	('signal_job', 'key', '{key}'),
+	('signal_job', 'signal', '{word}'),
+	('signal_job', 'target', '{word}'),
+	('signal_job', 'reason', '{text}'),
 	('open_session', 'org', '{org}'),
 	('open_session', 'job', '{job}'),
 	('open_session', 'kind', '{word}'),
@@ -1284,6 +1296,11 @@ INSERT INTO bad (fn, arg, value, expected) VALUES
 	('cancel', 'org', $$'bi-other'$$, 'UC301'),
 	('requeue_job', 'org', $$'no such'$$, 'UC301'),
 	('requeue_job', 'org', $$'bi-other'$$, 'UC301'),
+	('signal_job', 'org', $$'no such'$$, 'UC301'),
+	('signal_job', 'org', $$'bi-other'$$, 'UC301'),
+	('signal_job', 'job', '{waiting}', 'UC303'),
+	('signal_job', 'signal', $$'KILL'$$, '22023'),
+	('signal_job', 'signal', $$'usr1'$$, '22023'),
 	('hold_job', 'org', $$'no such'$$, 'UC301'),
 	('hold_job', 'org', $$'bi-other'$$, 'UC301'),
 	('hold_job', 'job', '{running}', 'UC303'),

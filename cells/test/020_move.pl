@@ -21,7 +21,7 @@ is( query(
 		JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = 'org'
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind = 'r'
 		AND c.relname NOT IN (SELECT name FROM gpucredit_cells.moved_tables())}),
-	'claim claim_gpu eviction job_session log_wish node_cache node_strike reservation',
+	'claim claim_gpu eviction job_session job_signal log_wish node_cache node_strike reservation',
 	'every other table of organisations moves');
 query($cells->{a}, 'credit', $_)
   foreach 'BEGIN; CREATE TABLE gpucredit.new_one (org text, what text);

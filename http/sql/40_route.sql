@@ -104,6 +104,7 @@ BEGIN ATOMIC
 	('GET', '/v1/jobs/{job}', 'http.job', NULL, 'A job'),
 	('POST', '/v1/jobs/{job}/cancel', 'cancel', NULL, 'Cancel a job'),
 	('POST', '/v1/jobs/{job}/requeue', 'requeue_job', NULL, 'Have a running job run again'),
+	('POST', '/v1/jobs/{job}/signal', 'signal_job', NULL, 'Send a signal to a running job'),
 	('POST', '/v1/jobs/{job}/hold', 'hold_job', NULL, 'Keep a waiting job from starting'),
 	('POST', '/v1/jobs/{job}/release', 'release_job', NULL, 'Let a held job start'),
 	('GET', '/v1/jobs/{job}/submission', 'http.submission', NULL, 'What a job was submitted with'),

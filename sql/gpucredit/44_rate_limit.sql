@@ -36,5 +36,5 @@ AS 'MODULE_PATHNAME', 'gpucredit_set_rate_limit';
 COMMENT ON FUNCTION gpucredit.set_rate_limit(text, text, text,
 	double precision, int) IS
 'Setup: limits how often an account and all below it may call. The limit applies once this commits. A call takes from every limit on its path before it does anything else, whatever its result. A limit that is set again starts full. Limits apply to tenants and applications. Superusers, and members of gpucredit_agent, gpucredit_operator or gpucredit_admin that are no members of gpucredit_app or gpucredit_tenant, are never limited: nobody can use up the calls that measure or administer him.
-operation: hold, extend_hold, capture, release, reserve, settle, cancel, log_wish, open_session, or ''*'' for all of them together. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many calls at once, 1 or more.
+operation: hold, extend_hold, capture, release, reserve, settle, cancel, log_wish, open_session, signal_job, or ''*'' for all of them together. per_second: calls, 0.000001 to 1e9; NULL removes the limit. burst: how many calls at once, 1 or more.
 Errors: UC001 no such account; 22023; 55000 the library is not in shared_preload_libraries. A call over a limit gets UC202, and its hint says how long to wait.';

@@ -237,6 +237,33 @@ COMMENT ON COLUMN gpucredit.job_session.opened_at IS 'When it was opened.';
 COMMENT ON COLUMN gpucredit.job_session.accepted_at IS 'When the agent first reported it; NULL: not yet.';
 COMMENT ON COLUMN gpucredit.job_session.ended_at IS 'When the agent no longer reported it; NULL: not yet.';
 
+/*
+ * Signals on their way to running jobs.  A row leaves once the node's agent
+ * has reported that it delivered the signal.  The table is unlogged, because a
+ * signal is worth something only at once; who sent which is in the audit log.
+ */
+CREATE UNLOGGED TABLE gpucredit.job_signal (
+	org text COLLATE "C" NOT NULL,
+	job bigint NOT NULL,
+	attempt int NOT NULL,
+	node text COLLATE "C" NOT NULL,
+	signal text COLLATE "C" NOT NULL,
+	target text COLLATE "C" NOT NULL,
+	id uuid NOT NULL,
+	sent_at timestamptz NOT NULL,
+	CONSTRAINT job_signal_pkey PRIMARY KEY (org, job, attempt, node, signal,
+		target),
+	CONSTRAINT job_signal_target CHECK (target IN ('steps', 'script', 'all'))
+);
+CREATE INDEX job_signal_node ON gpucredit.job_signal (node);
+COMMENT ON TABLE gpucredit.job_signal IS
+'Signals to running jobs that no agent has delivered yet; empty after a crash';
+COMMENT ON COLUMN gpucredit.job_signal.node IS 'The node of the attempt that delivers it.';
+COMMENT ON COLUMN gpucredit.job_signal.signal IS 'The signal without SIG, as USR1.';
+COMMENT ON COLUMN gpucredit.job_signal.target IS 'Who gets it: steps, script or all.';
+COMMENT ON COLUMN gpucredit.job_signal.id IS 'The name by which the agent reports that it has delivered it; another one each time it is sent.';
+COMMENT ON COLUMN gpucredit.job_signal.sent_at IS 'When it was last sent; a minute later it is void.';
+
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.node_key', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.kept_log', '');
 SELECT pg_catalog.pg_extension_config_dump('gpucredit.step_secret', 'WHERE false');
@@ -375,6 +402,22 @@ COMMENT ON FUNCTION gpucredit.open_session(text, bigint, text, int, text) IS
 kind: terminal or forward. port: for forward, the port in the job, 1 to 65535. node: one of the attempt''s nodes; NULL for the first by name.
 Result: relay: what gpucredit.relay says. secret: 64 hexadecimal digits, which the caller sends to the relay; it is valid for one connection within a minute, and the database keeps only its SHA-256 digest. attempt, node: where the session is.
 Errors: UC301 no such job; UC303 the job does not run, another scheduler runs it, or its node is silent or serves no sessions; 55000 gpucredit.relay is not set; 53400 the organisation has 64 sessions; UC202 rate limited; 22023, also for a node that has no part of it.';
+
+CREATE TYPE gpucredit.signal_job_result AS (attempt int, nodes int,
+	replayed boolean);
+COMMENT ON TYPE gpucredit.signal_job_result IS
+'Which attempt gets a signal, and from the agents of how many nodes.';
+
+CREATE FUNCTION gpucredit.signal_job(org text, job bigint, key text,
+	signal text, target text DEFAULT 'steps', reason text DEFAULT NULL)
+RETURNS gpucredit.signal_job_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_signal_job';
+COMMENT ON FUNCTION gpucredit.signal_job(text, bigint, text, text, text, text) IS
+'Jobs: sends a signal to the processes of a running job, as Slurm''s scancel --signal does. The agents of its nodes learn of it with their next heartbeat, or at once if they listen to NOTIFY gpucredit_node. A signal that an agent has not delivered within a minute is void. Nothing else is changed: what a program does at the signal is its own affair, and so is how it ends.
+key: a repeated call under the key sends nothing. signal: HUP, INT, QUIT, USR1, USR2, TERM or CONT. target: steps: the tasks of all srun that the script runs, on all nodes; script: the script alone, of a job that runs one program on each node these programs; all: both, and all processes that the script has started. Where the spec has no "launch": "once", steps means all. USR1 and USR2 to all reach only processes that handle them.
+Result: the attempt, and how many nodes deliver the signal.
+Errors: UC301 no such job; UC303 the job does not run, another scheduler runs it, or one of the nodes is silent or delivers no signals; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
 CREATE TYPE gpucredit.poke_addresses_result AS (node text, address text);
 COMMENT ON TYPE gpucredit.poke_addresses_result IS

@@ -1057,7 +1057,7 @@ BEGIN ATOMIC
 			FROM (VALUES
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
-				job_file stored_file lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
+				job_file job_signal stored_file lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
 				seal_pending seal_row spend_day step_secret account_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),

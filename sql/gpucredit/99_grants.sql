@@ -101,7 +101,8 @@ TO gpucredit_admin, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION
 	gpucredit.cancel, gpucredit.requeue_job, gpucredit.hold_job,
-	gpucredit.release_job, gpucredit.open_session
+	gpucredit.release_job, gpucredit.open_session,
+	gpucredit.signal_job
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
@@ -211,7 +212,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.release, gpucredit.reserve, gpucredit.quote,
 	gpucredit.store_file, gpucredit.settle, gpucredit.cancel,
 	gpucredit.requeue_job, gpucredit.hold_job, gpucredit.release_job,
-	gpucredit.open_session, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.open_session, gpucredit.signal_job, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,

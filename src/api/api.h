@@ -73,6 +73,7 @@
 	X(checkpoint_loaded, JOB, QUIET) \
 	X(log_wish, JOB, QUIET) \
 	X(open_session, JOB, QUIET) \
+	X(signal_job, JOB, QUIET) \
 	X(log_put, NOBODY, QUIET) \
 	X(log_keep, NOBODY, QUIET) \
 	X(reap_holds, NOBODY, QUIET) \
@@ -124,7 +125,8 @@ typedef enum ApiFunction
 	 (entry) == API_store_file || \
 	 (entry) == API_settle || (entry) == API_cancel || \
 	 (entry) == API_requeue_job || (entry) == API_hold_job || (entry) == API_release_job || \
-	 (entry) == API_log_wish || (entry) == API_open_session)
+	 (entry) == API_log_wish || (entry) == API_open_session || \
+	 (entry) == API_signal_job)
 
 typedef enum ApiSubject
 {

@@ -64,8 +64,8 @@ call_set_rate_limit(PG_FUNCTION_ARGS)
 				 errdetail("Rate limits do not apply to a function of that "
 						   "name."),
 				 errhint("Pass '*', or one of hold, extend_hold, capture, "
-						 "release, reserve, settle, cancel, log_wish and "
-						 "open_session.")));
+						 "release, reserve, settle, cancel, log_wish, "
+						 "open_session and signal_job.")));
 	SqlConnect();
 	(void) AccountSuspended(&path);
 	args = VALUES(TextValue(org), TextValue(account), TextValue(operation));

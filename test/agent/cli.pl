@@ -467,6 +467,36 @@ like($out, qr/^ *JOBID PARTITION .*\n *$job   default     tool    alice  R /, 's
 ($status, $out, $err) = slurm('scancel', $job);
 is("$status$out$err", '0', 'scancel says nothing');
 wait_for_state($cluster, $job, 'cancelled');
+($status, $out, $err) = slurm('scancel', '-s', 'USR1', $job);
+like("$status$out$err", qr/^1scancel: error: .*no signal can be sent to job $job: /, 'a job that is over gets no signal');
+
+# scancel --signal: the script gets a signal, its child does not; by a filter.
+($status, $out, $err) = slurm('sbatch', '--parsable', '-J', 'signalled', '-t', '5', '-o', "$folder/signalled.out", write_script('signalled.sh', <<'EOT'));
+#!/bin/bash
+n=0
+trap 'n=$((n + 1)); echo script $n' USR1
+trap 'echo script USR2' USR2
+bash -c 'trap "echo child" USR1; trap "echo child USR2" USR2; echo ready; while :; do sleep 0.05; done' &
+until [ $n = 2 ]; do wait; done
+kill $!
+EOT
+chomp(my $signalled = $out);
+my $signalled_out = sub { return -e "$folder/signalled.out" ? join(' ', sort split /\n/, slurp_file("$folder/signalled.out")) : '' };
+wait_for_state($cluster, $signalled, 'running');
+wait_for('the script waits for signals', 30, sub { $signalled_out->() eq 'ready' });
+($status, $out, $err) = slurm('scancel', '-bs', '10', $signalled);
+is("$status$out$err", '0', 'scancel --batch --signal says nothing');
+wait_for('the script has it', 30, sub { $signalled_out->() eq 'ready script 1' });
+($status, $out, $err) = slurm('scancel', '--full', '--signal=SIGUSR2', '-v', '-n', 'signalled,later');
+is("$status$out$err", "0scancel: Signal USR2 to job $signalled\n", 'with a filter, jobs that run are meant');
+wait_for('script and child have it', 30, sub { $signalled_out->() =~ /^child USR2 ready script 1 script USR2/ });
+is((slurm('scancel', '--signal', 'usr1', $signalled))[0], 0, 'without steps nobody gets a signal for steps');
+{
+	local $ENV{SCANCEL_BATCH} = '';
+	is((slurm('scancel', '-s', 'SigUsr1', $signalled))[0], 0, 'SCANCEL_BATCH is --batch');
+}
+wait_for_state($cluster, $signalled, 'completed');
+is($signalled_out->(), 'child USR2 ready script 1 script 2 script USR2', 'each signal came once, to whom it was meant for');
 ($status, $out) = slurm('squeue', '-h', '-j', $job, '-o', '%T');
 is("$status$out", '0', 'a cancelled job is in the queue no more');
 ($status, $out) = slurm('squeue', '-h', '-t', 'all', '-j', "$job,$array[0]", '-o', '%i|%.3t|%5t|%r');
@@ -480,8 +510,8 @@ like($err, qr/^scancel: error: .*999999/, 'scancel says which job does not exist
 like($out, qr/^Submitted batch job (\d+)$/, 'sbatch reads a script from standard input') or diag($err);
 foreach my $bad ([ 'sbatch', '--signal=KILL@60', '--wrap', 'true' ], [ 'sbatch', '--dependency=aftercorr:1', '--wrap', 'true' ],
 	[ 'squeue', '-o', '%W' ], [ 'squeue', '-O', 'Priority' ], [ 'squeue', '-O', 'JobID:-3' ], [ 'squeue', '--clusters=x' ], [ 'squeue', '-j', 'x' ], [ 'squeue', '-j', '1_[3' ], [ 'squeue', '-S', 'x' ], [ 'squeue', $job ],
-	[ 'scancel', '-s', 'USR1', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
-	[ 'scancel', '-b', $job ], [ 'scancel', '--signal=KILL', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
+	[ 'scancel', '-s', 'STOP', $job ], [ 'scancel', 'x' ], ['scancel'], [ 'sacct', '-o', 'MaxRSS' ], [ 'sacct', '-S', 'soon' ],
+	[ 'scancel', '-b', $job ], [ 'scancel', '-b', '--signal=KILL', $job ], [ 'scancel', '-bf', '-s', 'USR1', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
 	[ 'squeue', '-t', 'PD,RUNING' ], [ 'squeue', '-w', 'n[1-2]' ], [ 'sacct', '-s', 'OK' ], [ 'sprio', '-w' ], [ 'sprio', '-o', '%Y' ], [ 'sprio', '-j', 'x' ], [ 'sprio', $job ],
 	[ 'sshare', '-o', 'LevelFS' ], [ 'sshare', '-U' ], [ 'sshare', 'vision' ],
 	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ], [ 'sinfo', '-t', 'idel' ],
@@ -495,7 +525,7 @@ like((slurm(@$_))[2], qr/^scancel: option "-z" is not supported$/, 'scancel name
 like((slurm('squeue', '--all', $_))[2], qr/^squeue: option "-z" is not supported$/, "of $_ behind an option with a name, too") foreach '-zh', '-hz', '-z';
 like((slurm('squeue', $_))[2], qr/^squeue: option "$_" is not supported$/, "and $_") foreach '--all=x', '--zzz';
 like((slurm('squeue', $_))[2], qr/^squeue: option "$_" needs a value$/, "$_ alone") foreach '--user', '--us';
-like((slurm('scancel', '--quiet', '-sUSR1', $job))[2], qr/^scancel: a running job cannot be sent a signal; /, 'a signal behind an option with a name');
+like((slurm('scancel', '--quiet', '-sSTOP', $job))[2], qr/^scancel: --signal=STOP is not supported; use one of HUP, /, 'a signal that jobs cannot get');
 like((slurm('scancel', '-u'))[2], qr/^scancel: option "-u" needs a value$/, 'scancel says which option needs a value');
 
 # What Slurm's users ask of an array and of jobs that wait or are over.

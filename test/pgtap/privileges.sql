@@ -51,7 +51,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets pool_placed_by statement tiers_for'),
 ('function', 'admin app operator tenant',
-	'cancel hold_job log_get log_wish open_session release_job requeue_job'),
+	'cancel hold_job log_get log_wish open_session release_job requeue_job signal_job'),
 ('function', 'admin app tenant',
 	'capture extend_hold hold quote release reserve store_file'),
 ('function', 'admin auditor',
@@ -135,7 +135,7 @@ INSERT INTO listed VALUES
 	'step_secret'),
 ('table', 'admin auditor',
 	'account_delta account_total accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log
-		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part job_file job_session stored_file kept_log log_wish lost_work node_cache node_key
+		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part job_file job_session job_signal stored_file kept_log log_wish lost_work node_cache node_key
 		node_strike quota quota_lock rate_limit request reservation retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending
 		seal_row spend_day tenant tier_builtin tier_custom tier_grant uncollected upkeep_position usage usage_horizon
 		workload_mix'),
@@ -168,7 +168,7 @@ INSERT INTO listed VALUES
 		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.quote_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.requeue_job_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
-		gpucredit.settle_result gpucredit.statement_result gpucredit.sweep_result
+		gpucredit.settle_result gpucredit.signal_job_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
 		gpucredit.usage_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
 

@@ -43,13 +43,13 @@ verify_empty($node, 'credit');
 # what the documentation says of logical replication
 my $tables = query($node, 'credit', q{SELECT string_agg(c.oid::regclass::text, ', ') FROM pg_class c
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relkind IN ('r', 'p')
-		AND c.relname NOT IN ('tier_builtin', 'retry_rule_builtin', 'step_secret', 'job_session', 'log_wish', 'seal_pending', 'upkeep_position')});
+		AND c.relname NOT IN ('tier_builtin', 'retry_rule_builtin', 'step_secret', 'job_session', 'job_signal', 'log_wish', 'seal_pending', 'upkeep_position')});
 query($node, 'credit', "CREATE PUBLICATION everything FOR TABLE $tables");
 is(query($node, 'credit', q{SELECT string_agg(c.relname, ' ' ORDER BY c.relname) FROM pg_class c
 	WHERE c.relnamespace = 'gpucredit'::regnamespace AND c.relpersistence = 'u' AND c.relkind = 'r'}),
-	'job_session log_wish seal_pending upkeep_position', 'the tables that PostgreSQL does not publish are those that the page names');
+	'job_session job_signal log_wish seal_pending upkeep_position', 'the tables that PostgreSQL does not publish are those that the page names');
 query($node, 'credit', 'DROP PUBLICATION everything');
-like(slurp_checkout('docs/operating.md'), qr/`tier_builtin`, `retry_rule_builtin` and `step_secret`.*`job_session`, `log_wish`, `seal_pending` and `upkeep_position`/, '... it names all seven');
+like(slurp_checkout('docs/operating.md'), qr/`tier_builtin`, `retry_rule_builtin` and `step_secret`.*`job_session`, `job_signal`, `log_wish`, `seal_pending` and `upkeep_position`/, '... it names all eight');
 
 # something of one's own that uses gpucredit
 query($node, 'credit', 'CREATE TABLE public.invoices (amount gpucredit.credits)');

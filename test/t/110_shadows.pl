@@ -23,8 +23,8 @@ my $node  = new_node('main', "shared_preload_libraries = 'gpucredit'",
 # The server's own counters and secrets differ from call to call.
 my %own_answer = map { $_ => 1 } qw(metric_samples metrics_text open_session uninstall);
 
-# Tables with a random number that marks a version for backends, or a secret.
-my %random = map { $_ => 1 } qw(job_session pool rate_limit);
+# Tables with a random number that marks a version for backends, or a secret or id.
+my %random = map { $_ => 1 } qw(job_session job_signal pool rate_limit);
 
 new_database($node, 'calm', 'gpucredit_report');
 $node->safe_psql('postgres', Calls::logins() . 'CREATE ROLE h_squatter LOGIN IN ROLE gpucredit_app');

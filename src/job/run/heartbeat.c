@@ -22,7 +22,7 @@
  * Locks: the node's row, and rows of attempt_gpu of attempts that have ended.
  * Without waiting: for an attempt with a failed device, as device.c says; for
  * an orphan, as orphan_attempt.c says; last, rows of gangs whose parts begin
- * here, and of sessions there.
+ * here, and of sessions and signals there.
  *
  *-------------------------------------------------------------------------
  */
@@ -47,6 +47,7 @@
 #include "job/run/reboot.h"
 #include "job/run/running.h"
 #include "job/run/orphan_attempt.h"
+#include "job/run/signal_job.h"
 #include "miscadmin.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
@@ -466,6 +467,7 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 	put_orphans(rsinfo, beat);
 	LogWishesPut(rsinfo, beat->node, beat->now);
 	SessionsPut(rsinfo, beat->node, beat->about.json, beat->now);
+	SignalsPut(rsinfo, beat->node, beat->about.json, beat->now);
 	note_begun(beat, &begun);
 }
 

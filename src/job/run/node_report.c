@@ -12,8 +12,9 @@
  * a job's processes together: cgroup, cgroup_no_memory (a cgroup that does not
  * limit their memory) or none.  pulling lists attempts that wait for their
  * image.  sessions lists the terminals and forwarded ports that are open
- * (open_session.c).  Unknown members are dropped, so that an agent may be newer than the
- * server.
+ * (open_session.c).  signals lists the signals to jobs that were delivered
+ * (signal_job.c).  Unknown members are dropped, so that an agent may be newer
+ * than the server.
  *
  *-------------------------------------------------------------------------
  */
@@ -29,9 +30,11 @@
 #include "types/control.h"
 
 static const char *const known[] = {"address", "boot_id", "containment",
-"devices", "incarnation", "logs", "poke", "pulling", "sessions", "version"};
+"devices", "incarnation", "logs", "poke", "pulling", "sessions", "signals",
+"version"};
 
 #define MOST_SESSIONS	1000
+#define MOST_SIGNALS	1000
 #define MOST_PULLING	1000	/* largest number of attempts that a report
 								 * names */
 
@@ -89,6 +92,10 @@ ParseNodeReport(FunctionCallInfo fcinfo, int n)
 	if (value != NULL)
 		check_names(value, "sessions", MOST_SESSIONS, "Write an array of the "
 					"digests of sessions that are open, of 1000 at most.");
+	value = find(json, "signals");
+	if (value != NULL)
+		check_names(value, "signals", MOST_SIGNALS, "Write an array of the "
+					"ids of signals that were delivered, of 1000 at most.");
 	return AboutOf(known_words(json));
 }
 
