@@ -55,6 +55,7 @@ SessionRun(int argc, char **argv)
 	pid_t		agent = getppid();
 	int			listener;
 	int			control;
+	bool		began;			/* the program runs or has run */
 
 	if (argc != 4 || strlen(argv[1]) != SESSION_NAME ||
 		read(STDIN_FILENO, digest, 64) != 64)
@@ -62,15 +63,17 @@ SessionRun(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	if (chdir(argv[0]) != 0)
 		Die("could not enter %s: %s", argv[0], strerror(errno));
-	listener = listen_for_keeper(argv[1]);
 	control = open("control", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	if (control < 0)
-		exit(0);				/* the job has ended meanwhile */
+	listener = control < 0 ? -1 : listen_for_keeper(argv[1]);
+	began = control >= 0 || access("exit", F_OK) == 0 ||
+		access("gone", F_OK) == 0;
 	drop_root(agent);
 	join(&user, argv[3], digest, argv[1]);
-	job.fd = accept_job(listener, control, argv[1], argv[2]);
+	job.fd = control < 0 ? -1 : accept_job(listener, control, argv[1],
+										   argv[2]);
 	if (job.fd < 0)
-		refuse(&user, "the job has ended");
+		refuse(&user, began ? "the job has ended" :
+			   "the job's program has not begun to run yet");
 	else
 		RelayPump(&user, &job);
 	RelayClose(&job);

@@ -53,8 +53,9 @@ static void execute(const LocalAttempt *attempt, const char *name,
 
 /*
  * Starts the session that a row of a heartbeat's answer describes, unless it
- * lives already. A session that cannot be started is not reported, and becomes
- * void.
+ * lives already. If the attempt has ended, the session's process tells the user
+ * so, who would wait for a minute otherwise. A session that cannot be started is
+ * not reported, and becomes void.
  */
 void
 SessionStart(const Order *order)
@@ -70,8 +71,8 @@ SessionStart(const Order *order)
 	forget_ended();
 	for (const LiveSession *s = sessions; s != NULL && !known; s = s->next)
 		known = strcmp(s->digest, digest) == 0;
-	if (!known && attempt != NULL && attempt->phase == PHASE_RUNS &&
-		attempt->dir >= 0 && nsessions < SESSIONS_MOST &&
+	if (!known && attempt != NULL && attempt->on_disk &&
+		attempt->foreign == NULL && nsessions < SESSIONS_MOST &&
 		begin(attempt, spec, digest))
 		BeatSoon();
 	json_decref(spec);

@@ -126,7 +126,20 @@ unlike($stored, qr/$secret/, 'the database does not have the secret');
 my $watched = start([ 'openssl', 's_client', '-quiet', '-connect', "127.0.0.1:$relay_port" ],
 	'<', \"GPUCREDIT 1 caller @{[ '12' x 32 ]}\n", '>', \my $guessed, '2>', '/dev/null');
 
-# A session that was opened in time but used when its attempt has ended.
+# A session that was opened in time but used when its attempt has ended, and one
+# of which the agent hears only then.
+my $unheard = submit($cluster, '1xT4', 'while [ ! -e $OUT/go ]; do sleep 0.05; done');
+wait_for_state($cluster, $unheard, 'running');
+kill_agent($n1);
+$secret = open_session($unheard);
+append_to_file("$cluster->{submitted}{$unheard}/go", '');
+wait_for('its keeper ends', 60, sub { -e attempt_dir($n1, $unheard, 1) . '/gone' });
+start_agent($n1);
+my $deaf = meet("caller $secret");
+wait_for('an agent that hears of a session when its attempt has ended refuses it', 60, sub { $deaf->{run}->pump_nb if $deaf->{run}->pumpable; $deaf->{out} =~ /the job has ended/ })
+  or diag($deaf->{out});
+$deaf->{run}->kill_kill;
+wait_for_state($cluster, $unheard, 'completed');
 my $short = submit($cluster, '1xT4', 'while [ ! -e $OUT/go ]; do sleep 0.05; done');
 wait_for_state($cluster, $short, 'running');
 $secret = open_session($short);
@@ -134,7 +147,7 @@ append_to_file("$cluster->{submitted}{$short}/go", '');
 wait_for_state($cluster, $short, 'completed');
 my $late = meet("caller $secret");
 wait_for('a session of an ended attempt is refused', 60,
-	sub { $late->{run}->pump_nb; $late->{out} =~ /the job has ended/ || !$late->{run}->pumpable });
+	sub { $late->{run}->pump_nb if $late->{run}->pumpable; $late->{out} =~ /the job has ended/ });
 unlike($late->{out}, qr/\$/, 'no shell answers in a session of an ended attempt');
 like(refusal('alice', "'acme', $short"), qr/UC303/, 'no session of an ended attempt can be opened');
 

@@ -14,6 +14,9 @@
  * is accepted when a report first names it, and has ended when a later report
  * does not.  So a session that was accepted is never sent to an agent again.
  *
+ * The agent also receives a session whose attempt has ended meanwhile, and tells
+ * the caller so.
+ *
  * An organisation has at most SESSIONS_MOST sessions, or a few more if callers
  * open some at the same instant.
  *
@@ -97,9 +100,10 @@ SQL_STATEMENT(sessions_forget, SPI_OK_DELETE, "text, timestamptz",
 			  "SELECT o.ctid FROM gpucredit.job_session o WHERE o.org = $1"
 			  " AND (o.ended_at IS NOT NULL"
 			  "  OR o.accepted_at IS NULL AND o.opened_at <= $2"
-			  "  OR NOT EXISTS (SELECT FROM gpucredit.attempt a"
-			  "   WHERE a.org = o.org AND a.job = o.job"
-			  "   AND a.attempt = o.attempt AND a.ended_at IS NULL))"
+			  "  OR o.accepted_at IS NOT NULL"
+			  "   AND NOT EXISTS (SELECT FROM gpucredit.attempt a"
+			  "    WHERE a.org = o.org AND a.job = o.job"
+			  "    AND a.attempt = o.attempt AND a.ended_at IS NULL))"
 			  " LIMIT 100 FOR UPDATE SKIP LOCKED))");
 
 /*
