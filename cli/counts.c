@@ -19,6 +19,7 @@ static void refuse_pairs(const StoredSubmission *s);
 static void exclude(bool both, const char *one, const char *other);
 static int64_t quotient(int64_t whole, int64_t part, const char *whole_option,
 						const char *part_option);
+static void count_whole_nodes(const StoredSubmission *s, JobCounts *counts);
 static void agree(int64_t *count, int64_t follows, const char *option,
 				  const char *of);
 static int64_t multiply(int64_t a, int64_t b);
@@ -84,7 +85,30 @@ SubmissionCounts(const StoredSubmission *s)
 	/* The GPUs of --gpus alone may be on any nodes. */
 	counts.one_node = counts.nodes == 1 && counts.gpus > 1 &&
 		(s->nodes == 1 || s->gpus_per_node > 0);
+	if (s->whole.nodes > 0)
+		count_whole_nodes(s, &counts);
 	return counts;
+}
+
+/*
+ * Replaces the counts of a job that gets whole nodes by all that these have.
+ */
+static void
+count_whole_nodes(const StoredSubmission *s, JobCounts *counts)
+{
+	const WholeNode *whole = &s->whole;
+
+	counts->nodes = whole->nodes;
+	counts->counts_nodes = true;
+	counts->gpus = multiply(whole->gpus, whole->nodes);
+	if (whole->cpus > 0)
+	{
+		counts->cpus = multiply(whole->cpus, whole->nodes);
+		counts->counts_cpus = true;
+	}
+	if (whole->memory_mib > 0)
+		counts->memory_mib = multiply(whole->memory_mib, whole->nodes);
+	counts->one_node = whole->nodes == 1 && counts->gpus > 1;
 }
 
 /*

@@ -63,6 +63,8 @@ PlacementOption(const StoredSubmission *s)
 	if (per_node > 0)
 		json_object_set_new(placement, "gpus_per_node",
 							json_integer(per_node));
+	if (s->whole.nodes > 0)
+		json_object_set_new(placement, "whole_nodes", json_true());
 	if (json_object_size(placement) > 0)
 		return placement;
 	json_decref(placement);
@@ -90,6 +92,8 @@ gpus_per_node(const StoredSubmission *s)
 {
 	JobCounts	counts = SubmissionCounts(s);
 
+	if (s->whole.nodes > 0)
+		return s->whole.gpus;
 	if (s->request != NULL || counts.nodes < 2 || counts.gpus < counts.nodes ||
 		counts.gpus % counts.nodes != 0 ||
 		counts.gpus / counts.nodes > NODE_GPUS_MOST)

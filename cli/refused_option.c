@@ -36,8 +36,6 @@ static const RefusedOption refused_options[] = {
 	{"container-image", '\0', "use --image"},
 	{"core-spec", 'S', "the node's agent keeps what the system needs; remove it"},
 	{"cores-per-socket", '\0', CORES_ARE_COUNTED},
-	{"exclusive", '\0', "GPUs are a job's own anyway; ask for all GPUs of a"
-	" node, as --nodes=1 --gpus-per-node=8"},
 	{"export-file", '\0', "read the file in the script, or use --export"},
 	{"extra-node-info", 'B', CORES_ARE_COUNTED},
 	{"gid", '\0', "the job runs as the account's user; remove it"},

@@ -47,6 +47,7 @@ static const struct option options[] = {
 	{"distribution", required_argument, NULL, 'm'},
 	{"error", required_argument, NULL, 'e'},
 	{"exclude", required_argument, NULL, 'x'},
+	{"exclusive", optional_argument, NULL, OPT_EXCLUSIVE},
 	{"export", required_argument, NULL, OPT_EXPORT},
 	{"get-user-env", optional_argument, NULL, OPT_WITHOUT_EFFECT},
 	{"gpu-bind", required_argument, NULL, OPT_WITHOUT_EFFECT},

@@ -68,6 +68,9 @@ SubmissionStartOption(StoredSubmission *s, int option, const char *value,
 				CliNumber(value, -NICE_MOST, NICE_MOST,
 						  Format("%s: --nice", where));
 			return true;
+		case OPT_EXCLUSIVE:
+			ExclusiveSet(s, value, where);
+			return true;
 		case OPT_SIGNAL:
 			set_signal(s, value, where);
 			return true;

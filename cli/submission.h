@@ -23,7 +23,7 @@ enum
 	OPT_TOPOLOGY, OPT_HOLD_WINDOW, OPT_CHECKPOINT_EVERY, OPT_CHECKPOINT_SIGNAL, OPT_MAX_RETRIES,
 	OPT_KEY, OPT_IMAGE, OPT_LAUNCH, OPT_DEADLINE, OPT_KILL, OPT_COMMENT,
 	OPT_LABEL, OPT_WCKEY, OPT_DRY_RUN, OPT_JSON, OPT_NTASKS_PER_GPU,
-	OPT_SIGNAL, OPT_NICE, OPT_WITHOUT_EFFECT
+	OPT_SIGNAL, OPT_NICE, OPT_EXCLUSIVE, OPT_WITHOUT_EFFECT
 };
 
 /* The longest lists in a placement that reserve() accepts */
@@ -42,6 +42,16 @@ typedef struct ArraySpec
 	int64_t		at_most;		/* how many tasks may run at once, or 0 for no
 								 * limit */
 } ArraySpec;
+
+/* What each of the nodes of a job has that gets whole nodes. */
+typedef struct WholeNode
+{
+	int64_t		nodes;			/* how many the job gets; 0 if it does not get
+								 * whole nodes */
+	int64_t		gpus;
+	int64_t		cpus;			/* 0 if its cpus are not limited */
+	int64_t		memory_mib;		/* 0 if its memory is not limited */
+} WholeNode;
 
 typedef struct StoredSubmission
 {
@@ -89,6 +99,8 @@ typedef struct StoredSubmission
 	int64_t		memory_mib;		/* memory per node */
 	int64_t		memory_per_gpu_mib;
 	int64_t		memory_per_cpu_mib;
+	char	   *exclusive_place;	/* where --exclusive was written, or NULL */
+	WholeNode	whole;			/* what --exclusive means (exclusive.c) */
 	int64_t		seconds;		/* wall limit, or 0 for the tier's */
 	int64_t		retries;		/* -1 if not given */
 	ArraySpec	array;
@@ -180,6 +192,12 @@ extern char *SubmissionSpec(const StoredSubmission *submission);
 
 /* constraint.c */
 extern void ConstraintApply(StoredSubmission *submission);
+
+/* exclusive.c */
+extern void ExclusiveSet(StoredSubmission *submission, const char *value,
+						 const char *where);
+extern void ExclusiveApply(StoredSubmission *submission,
+						   bool (*could_run) (const StoredSubmission *));
 
 /* large_spec.c */
 extern const char *LargeSpecStored(const char *spec, const char *org,

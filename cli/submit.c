@@ -65,6 +65,7 @@ typedef struct PendingSubmission
 
 static void read_submission(StoredSubmission *s, int argc, char **argv);
 static void refuse_corresponding(const StoredSubmission *s);
+static bool could_run(const StoredSubmission *s);
 static void call_parameters(const StoredSubmission *s, const char *key,
 							const char **values);
 static void name_arrays(StoredSubmission *s);
@@ -193,6 +194,8 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 	PlacementCount(s);
 	if (s->constraint != NULL)
 		ConstraintApply(s);
+	if (s->exclusive_place != NULL)
+		ExclusiveApply(s, could_run);
 	if (s->array.indexes == NULL && s->after != NULL)
 		refuse_corresponding(s);
 	/* An image contains its own interpreters. */
@@ -212,6 +215,36 @@ refuse_corresponding(const StoredSubmission *s)
 			Fail(CLI_USAGE, "the dependency aftercorr is for arrays alone; use"
 				 " afterok");
 	}
+}
+
+/*
+ * Asks the database whether the pool could run a submission. Anything else for
+ * which it would be denied is left to the submission itself.
+ */
+static bool
+could_run(const StoredSubmission *s)
+{
+	const char *values[VALUES];
+	PGresult   *quote;
+	bool		could;
+
+	call_parameters(s, NULL, values);
+	values[VALUE_OPTIONS] = SubmissionReserveOptions(s, time(NULL));
+	/* The key, the program and the tasks do not matter. */
+	values[VALUE_KEY] = values[VALUE_SPEC] = values[VALUE_INDEXES] = NULL;
+	quote = CliRepeat("SELECT q.reason FROM gpucredit.quote($1, $2, $4,"
+					  " $5::interval, $6, $7, $8, max_retries => $9::int,"
+					  " cpu_milli => ($10::bigint[])[1],"
+					  " memory_mib => ($10::bigint[])[2],"
+					  " hold_window => $11::interval, options => $13::jsonb,"
+					  " plan => false) q WHERE $3::text IS NULL"
+					  " AND $12::text IS NULL AND $14::text IS NULL", VALUES,
+					  values, TRY_SECONDS);
+	could = PQresultStatus(quote) != PGRES_TUPLES_OK ||
+		PQntuples(quote) != 1 ||
+		strcmp(PQgetvalue(quote, 0, 0), "impossible_request") != 0;
+	PQclear(quote);
+	return could;
 }
 
 /*
@@ -384,7 +417,11 @@ print(const StoredSubmission *s, const PGresult * result)
 						(s->nodelist != NULL || s->excluded != NULL ||
 						 s->features != NULL) ?
 						": the nodes that --nodelist, --exclude and"
-						" --constraint allow could never run it" : "");
+						" --constraint allow could never run it" :
+						strcmp(PQgetvalue(result, i, 3),
+							   "impossible_request") == 0 &&
+						s->whole.nodes > 0 ?
+						": the pool has too few whole nodes of one size" : "");
 			status = CLI_REFUSED;
 		}
 		else if (s->json || (as_sbatch && i > 0))

@@ -254,6 +254,28 @@ CREATE TYPE gpucredit.queue_result AS (org text, account text, job bigint,
 COMMENT ON TYPE gpucredit.queue_result IS
 'A waiting job: how long it has waited, for what, and when it is expected to start.';
 
+CREATE TYPE gpucredit.node_sizes_result AS (gpu_type text, gpus int,
+	gpu_memory_mib bigint, cpu_milli bigint, memory_mib bigint);
+COMMENT ON TYPE gpucredit.node_sizes_result IS
+'What nodes of one size have.';
+
+CREATE FUNCTION gpucredit.node_sizes(pool text DEFAULT 'default')
+RETURNS SETOF gpucredit.node_sizes_result
+LANGUAGE sql STABLE PARALLEL SAFE SECURITY DEFINER ROWS 10
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_report(node_sizes.pool, '1 s', NULL);
+	SELECT DISTINCT n.gpu_type, n.gpus, n.gpu_memory_mib, n.cpu_milli,
+		n.memory_mib
+	FROM gpucredit.node n WHERE n.pool = node_sizes.pool
+	ORDER BY 1, 2, 3, 4, 5;
+END;
+COMMENT ON FUNCTION gpucredit.node_sizes(text) IS
+'Nodes: the sizes of a pool''s nodes, each once, so that a job can ask for whole nodes ("whole_nodes" of placement). It says neither how many nodes there are nor what is free.
+Result: type and number of GPUs, the memory of each, and the node''s cpu (thousandths of a core) and memory; 0: not limited.
+Errors: UC401 no such pool; 22023.';
+
 CREATE FUNCTION gpucredit.queue(pool text DEFAULT 'default',
 	most int DEFAULT 20) RETURNS SETOF gpucredit.queue_result
 LANGUAGE sql STABLE SECURITY DEFINER ROWS 20

@@ -105,6 +105,9 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.signal_job
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
+GRANT EXECUTE ON FUNCTION gpucredit.node_sizes
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
+
 GRANT EXECUTE ON FUNCTION gpucredit.log_wish, gpucredit.log_get
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_tenant;
 
@@ -217,7 +220,8 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,
 	gpucredit.explain,
-	gpucredit.queue, gpucredit.tiers_for, gpucredit.pool_placed_by
+	gpucredit.queue, gpucredit.tiers_for, gpucredit.pool_placed_by,
+	gpucredit.node_sizes
 TO gpucredit_tenant;
 
 GRANT SELECT ON gpucredit.jobs, gpucredit.price, gpucredit.prices,

@@ -326,7 +326,7 @@ OffersRequest(const Job *job, const NodeSet *set)
 	};
 	Credits		amount;
 
-	request.filter = PlacementFilter(job->placement, set);
+	request.filter = PlacementFilter(job->placement, set, &request);
 	if (job->placement != NULL)
 		request.per_node = job->placement->gpus_per_node;
 	request.unpaid = OffersHoldToday(job, &amount) && amount == 0;

@@ -10,6 +10,8 @@
  *									element that is a list itself means any
  *									label of it
  *	{"gpus_per_node": 4}			exactly so many GPUs on each of its nodes
+ *	{"whole_nodes": true}			only nodes that the job uses up: they have no
+ *									more GPUs, cpu and memory than its part
  *
  * Names and labels that no node has are no error, as nodes come and go: a
  * submission that no node of the pool could satisfy is denied, and a job that
@@ -36,6 +38,9 @@ static bool read_texts(const JsonbValue *list, int bytes, int most, int *n,
 					   const char ***texts);
 static const char *read_text(const JsonbValue *value, int bytes);
 static bool read_count(const JsonbValue *value, int32 *count);
+static void keep_whole_nodes(const NodeSet *set,
+							 const DecideRequestClass *request, int32 per_node,
+							 uint64 *mask);
 
 /* Parses a placement. Returns NULL if it is malformed. */
 Placement *
@@ -68,6 +73,11 @@ PlacementParse(const JsonbValue *value)
 			good = read_choices(&v, placement);
 		else if (strcmp(word, "gpus_per_node") == 0)
 			good = read_count(&v, &placement->gpus_per_node);
+		else if (strcmp(word, "whole_nodes") == 0)
+		{
+			good = v.type == jbvBool;
+			placement->whole_nodes = good && v.val.boolean;
+		}
 		if (!good)
 			return NULL;
 	}
@@ -177,11 +187,12 @@ read_count(const JsonbValue *value, int32 *count)
 }
 
 /*
- * Returns the mask of the nodes that a placement allows, as
- * DecideRequestClass.filter describes it, or NULL if it allows all.
+ * Returns the mask of the nodes that a placement of a job with this request
+ * allows, as DecideRequestClass.filter describes it, or NULL if it allows all.
  */
 uint64 *
-PlacementFilter(const Placement *placement, const NodeSet *set)
+PlacementFilter(const Placement *placement, const NodeSet *set,
+				const DecideRequestClass *request)
 {
 	int			words = set->n / 64 + 1;
 	uint64	   *mask;
@@ -189,7 +200,8 @@ PlacementFilter(const Placement *placement, const NodeSet *set)
 
 	if (placement == NULL || (placement->n_nodes == 0 &&
 							  placement->n_excluded == 0 &&
-							  placement->n_choices == 0))
+							  placement->n_choices == 0 &&
+							  !placement->whole_nodes))
 		return NULL;
 	mask = palloc(sizeof(uint64) * words);
 	choice = palloc(sizeof(uint64) * words);
@@ -216,6 +228,30 @@ PlacementFilter(const Placement *placement, const NodeSet *set)
 		if (node >= 0)
 			mask[node / 64] &= ~(UINT64CONST(1) << (node % 64));
 	}
+	if (placement->whole_nodes)
+		keep_whole_nodes(set, request, placement->gpus_per_node, mask);
 	pfree(choice);
 	return mask;
+}
+
+/*
+ * Removes the nodes from a mask of which a job with `per_node` GPUs on each of
+ * its nodes would leave something to others.  A node without a limit of cpu or
+ * memory has none of it to leave.
+ */
+static void
+keep_whole_nodes(const NodeSet *set, const DecideRequestClass *request,
+				 int32 per_node, uint64 *mask)
+{
+	int64		nodes = request->min_gpus / per_node;
+
+	for (int32 i = 0; i < set->n; i++)
+	{
+		const DecideNode *node = &set->nodes[i];
+
+		if (node->gpus != per_node ||
+			node->cpu_milli > request->cpu_milli / nodes ||
+			node->memory_mib > request->memory_mib / nodes)
+			mask[i / 64] &= ~(UINT64CONST(1) << (i % 64));
+	}
 }

@@ -26,9 +26,11 @@ typedef struct Placement
 	int			n_choices;
 	LabelChoice *choices;		/* a node must satisfy all of them */
 	int32		gpus_per_node;	/* 0 if the scheduler chooses */
+	bool		whole_nodes;	/* its part of a node must be all of it */
 } Placement;
 
 extern Placement *PlacementParse(const JsonbValue *value);	/* NULL if malformed */
-extern uint64 *PlacementFilter(const Placement *placement, const NodeSet *set);
+extern uint64 *PlacementFilter(const Placement *placement, const NodeSet *set,
+							   const DecideRequestClass *request);
 
 #endif							/* GPUCREDIT_PLACEMENT_H */

@@ -43,7 +43,7 @@ my %meant = (
 	spec    => [ '{}', '{"checkpoint_every": "1 s"}', '{"checkpoint_bytes": 9000000000000}', '{"cache": "c"}' ],
 	options => [ '{}', '{"priority": 1000000}', '{"prefer": "nvlink"}',
 		map { qq({"placement": $_}) } '{"nodes": ["n1"]}', '{"exclude": ["n1"]}', '{"nodes": ["n1", "n2"], "gpus_per_node": 8}',
-		'{"labels": ["rack=n1"]}', '{"gpus_per_node": 1}' ],
+		'{"labels": ["rack=n1"]}', '{"gpus_per_node": 1}', '{"gpus_per_node": 8, "whole_nodes": true}' ],
 	reason  => [ '', 'because' ]);
 my %same = (ttl_more => 'ttl', tenant => 'org');
 my %extreme = (

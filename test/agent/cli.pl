@@ -193,13 +193,51 @@ foreach my $case (
 is("$status$out", '1', 'what no node has is denied');
 like($err, qr/^gpucredit: denied: impossible_request: the nodes that .*--constraint allow could never run it$/, 'a denied --constraint is named');
 
+# --exclusive: all of the smallest nodes that have what the job asks for.
+query($server, 'credit', q{SELECT gpucredit.create_pool('sizes'), gpucredit.set_price('T4', 0.0001, 'sizes'), gpucredit.set_price('A10', 0.0001, 'sizes'),
+	gpucredit.register_node('sizes', 'z1', 'T4', 4, 16384, 32000, 256000),
+	gpucredit.register_node('sizes', 'z2', 'T4', 8, 16384, 64000, 512000, labels => '{"ib": true}'),
+	gpucredit.register_node('sizes', 'z3', 'T4', 8, 16384, 64000, 512000),
+	gpucredit.register_node('sizes', 'z4', 'A10', 2, 24576, 0, 0),
+	gpucredit.register_node('sizes', 'z5', 'T4', 0, 0, 16000, 64000)});
+foreach my $case (
+	[ '-G T4:1',                  '4xT4 32 256000 node {"whole_nodes": true, "gpus_per_node": 4}' ],
+	[ '-G T4:4 -c 32 --mem=250G', '4xT4 32 256000 node {"whole_nodes": true, "gpus_per_node": 4}' ],
+	[ '-G T4:5',                  '8xT4 64 512000 node {"whole_nodes": true, "gpus_per_node": 8}' ],
+	[ '-G T4:1 -c 33',            '8xT4 64 512000 node {"whole_nodes": true, "gpus_per_node": 8}' ],
+	[ '-N 2 --gres=gpu:T4:1',     '16xT4 128 1024000 any {"whole_nodes": true, "gpus_per_node": 8}' ],
+	[ '-G T4:1 -C ib',            '8xT4 64 512000 node {"labels": ["ib"], "whole_nodes": true, "gpus_per_node": 8}' ],
+	[ '-w z3 -G 2 -C t4',         '8xT4 64 512000 node {"nodes": ["z3"], "whole_nodes": true, "gpus_per_node": 8}' ],
+	[ '-G 1',                     '2x* 0 0 node {"whole_nodes": true, "gpus_per_node": 2}' ],
+	[ '-n 4 --gpus-per-task=1 -c 2 -C t4', '4xT4 32 256000 node {"whole_nodes": true, "gpus_per_node": 4}' ],
+	[ '-N 2 -n 4 --gpus-per-task=1 -C t4|a10', '16xT4|A10 128 1024000 any {"whole_nodes": true, "gpus_per_node": 8}' ])
+{
+	my ($options, $expected) = @$case;
+
+	($status, $out, $err) = gpucredit('submit', '--parsable', '-p', 'sizes', '--key', "whole $options",
+		write_script('whole.sh', "#!/bin/sh\n#SBATCH --exclusive $options\ntrue\n"));
+	chomp($job = $out);
+	is(query($server, 'credit', "SELECT concat_ws(' ', request, cpu_milli / 1000, memory_mib, topology, options -> 'placement') FROM gpucredit.job j WHERE job = '0$job'"),
+		$expected, "whole nodes: $options") or diag($err);
+	gpucredit('cancel', $job);
+}
+foreach my $case ([ '-N 3 -G T4:3', 1, 'denied: impossible_request: the pool has too few whole nodes of one size' ],
+	[ '-G T4:1 -c 65', 1, 'no node of pool "sizes" has the GPUs, cpus and memory' ],
+	[ '-G H100:1', 1, 'no node of pool "sizes" has' ], [ '-c 1', 2, 'whole.sh:2: --exclusive is for jobs with GPUs; use' ])
+{
+	my ($options, @expected) = @$case;
+
+	($status, $out, $err) = gpucredit('submit', '-p', 'sizes', write_script('whole.sh', "#!/bin/sh\n#SBATCH $options --exclusive\ntrue\n"));
+	is("$status$out", $expected[0], "no whole nodes: $options");
+	like($err, qr/\Q$expected[1]\E/, '... which says why');
+}
 is(query($server, 'credit', q{SELECT options ->> 'priority' FROM gpucredit.job WHERE options ? 'priority'}), '-5', 'nice jobs go behind their account\'s others');
 
 # An unknown option is refused with its line number, and no job is made.
 my $before = jobs();
 foreach my $line ('--signal=KILL@60', '--signal=R:USR1', '--signal=USR1@x', '-G 1 --constraint=t4*2', '-c 1 -C T4',
 	'-G 1 -C nvme|t4', '-G 1 -C [nvme&ib]', '-G 2 -C [nvme|ib]', '-C (nvme', '-C nvme)', '-C nvme||ib', '-C ()', '-C &', '-w w1,w2 -G 1', '-w w1,w2 -n 2', '-N 1 -w w[1-2] -G 2',
-	'-w w[1-2] -n 1 -G 2', '-w w[1-', '-w w[3-1]', '-w w[1-65] -G 65', '-w w[a]', '-w w]', '-w w[]', '-w w[1-2-3]', '-w ,', '-w ./none', '-F none', '-x w[1-1000000]', '-G a100:1 -C t4', '--nice=x', '--gres=fpga:1', '--gres=gpu:1,gpu:2', '-N 1-3', '--mem=1G --mem-per-cpu=1G', '--hold=1', '--nonsense', '--time=soon',
+	'-w w[1-2] -n 1 -G 2', '-w w[1-', '-w w[3-1]', '-w w[1-65] -G 65', '-w w[a]', '-w w]', '-w w[]', '-w w[1-2-3]', '-w ,', '-w ./none', '-F none', '-x w[1-1000000]', '-G a100:1 -C t4', '--nice=x', '--gres=fpga:1', '--gres=gpu:1,gpu:2', '-N 1-3', '--mem=1G --mem-per-cpu=1G', '--hold=1', '--exclusive=user', '--nonsense', '--time=soon',
 	'--mem=lots', '--mem=32BG', '--array=5-1', '--array=1-3%0', '--array=1%', '--dependency=afterok', '-d afterok:x',
 	'-d afterok:1,afterany:2?afterok:3', '--begin=soon', '--begin=2030-0116:00', '--begin=13/0116:00', '--begin=2030-01-201', '--begin=01/20/123', '--begin=now+9223372036854775807weeks', '--begin=now-1day', '--array=1-2:9223372036854775807', qq{--label=x=\xff}, qq{-J \xff}, '--begin=2030-02-30', '--deadline=25:00', '--label=x', '--kill-on-invalid-dep=maybe', '-N 0', 'train', '--gpus', '"--mem=1G', '--launch=per_hour')
 {
@@ -751,6 +789,8 @@ $ENV{GPUCREDIT_DATABASE} = connection((getpwuid($>))[0]);
 ($status, $out) = gpucredit('nodes');
 like($out, qr/n1 .*ready/, 'an operator sees the nodes');
 is((slurm('sinfo', '-h', '-p', 'default', '-o', '%P %a %D %N %G'))[1], "default* up 1 n1 gpu:T4:4\n", 'sinfo');
+# Both were heard of at the same instant.
+query($server, 'credit', q{SELECT count(*) FROM unnest('{w1,w2}'::text[]) n, gpucredit.heartbeat(n)});
 like((slurm('sinfo'))[1], qr/^PARTITION +AVAIL +TIMELIMIT +NODES +STATE NODELIST\n(.*\n)*wide +up +infinite +2 +\S+ w1,w2\n/, 'nodes that are alike stand in one line');
 is(scalar(split /\n/, (slurm('sinfo', '-h', '-N', '-p', 'wide'))[1]), 2, 'a line for each node');
 is((slurm('sinfo', '-h', '-p', 'none'))[1], '', 'no such pool');

@@ -47,7 +47,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor',
 	'denials'),
 ('function', 'admin app auditor operator tenant',
-	'checkpoints events explain history report_html top_jobs top_spenders usage_by'),
+	'checkpoints events explain history node_sizes report_html top_jobs top_spenders usage_by'),
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets pool_placed_by statement tiers_for'),
 ('function', 'admin app operator tenant',
@@ -164,7 +164,7 @@ INSERT INTO listed VALUES
 		gpucredit.explain_result gpucredit.fair_share_result gpucredit.gpureq gpucredit.gpuset
 		gpucredit.heartbeat_result gpucredit.history_result gpucredit.hold_job_result gpucredit.hold_result
 		gpucredit.invoice_result gpucredit.issue_result gpucredit.log_result gpucredit.maintain_result
-		gpucredit.open_session_result gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
+		gpucredit.node_sizes_result gpucredit.open_session_result gpucredit.meter_batch_result gpucredit.meter_result gpucredit.metrics_result gpucredit.part_ended_result
 		gpucredit.place_result gpucredit.placed_result gpucredit.plan_with_result gpucredit.poke_addresses_result gpucredit.quote_result gpucredit.rebuild_result gpucredit.refund_result
 		gpucredit.release_result gpucredit.requeue_job_result gpucredit.reservation_result gpucredit.reserve_result
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result

@@ -54,7 +54,7 @@ my %grammar = map { $_ => 1 } qw(
   reserve.request quote.request set_retry_rule.message usage_by.by heartbeat.running
   meter_batch.org metric_samples.families demand.pool capacity_advice.pool
   verify.org rebuild.org events.org events.account set_budget.period bind_tenant.role unbind_tenant.role
-  fair_share.pool cluster_map.pool queue.pool queue_reasons.pool pool_placed_by.pool
+  fair_share.pool cluster_map.pool node_sizes.pool queue.pool queue_reasons.pool pool_placed_by.pool
   report_html.org);
 
 my $node = new_node('main', "shared_preload_libraries = 'gpucredit'",

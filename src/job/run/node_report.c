@@ -30,7 +30,7 @@
 #include "types/control.h"
 
 static const char *const known[] = {"address", "boot_id", "containment",
-"devices", "incarnation", "logs", "poke", "pulling", "sessions", "signals",
+	"devices", "incarnation", "logs", "poke", "pulling", "sessions", "signals",
 "version"};
 
 #define MOST_SESSIONS	1000

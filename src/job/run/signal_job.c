@@ -170,9 +170,9 @@ static uint64
 send_to_nodes(JobSignal *sent)
 {
 	SqlResult	rows = SqlRun(&signal_nodes,
-							 VALUES(TextValue(sent->org),
-									Int8Value(sent->job),
-									TextValue(sent->target)));
+							  VALUES(TextValue(sent->org),
+									 Int8Value(sent->job),
+									 TextValue(sent->target)));
 
 	if (rows.n == 0)
 		NotFoundJob(sent->job);

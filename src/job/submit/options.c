@@ -269,15 +269,25 @@ read_placement(Submission *submission, const JsonbValue *value)
 }
 
 /*
- * Refuses a number of GPUs per node by which the job's GPUs cannot be divided.
+ * Refuses a number of GPUs per node by which the job's GPUs cannot be divided,
+ * and whole nodes without that number.
  */
 static void
 check_per_node(const Submission *submission)
 {
 	const GpuReq *request = submission->job.request;
-	int32		per_node = submission->job.placement == NULL ? 0 :
-		submission->job.placement->gpus_per_node;
+	const Placement *placement = submission->job.placement;
+	int32		per_node = placement == NULL ? 0 : placement->gpus_per_node;
 
+	if (placement != NULL && placement->whole_nodes && per_node == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("\"whole_nodes\" in \"placement\" needs "
+						"\"gpus_per_node\""),
+				 errdetail("The job pays for what it asks for, so it names "
+						   "all GPUs of a node."),
+				 errhint("Add the number of GPUs that the nodes have, and ask "
+						 "for their cpu and memory; see node_sizes().")));
 	if (per_node == 0 || (request->min_gpus == request->max_gpus &&
 						  request->share_milli == 1000 &&
 						  request->min_gpus > 0 &&
