@@ -230,3 +230,36 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.set_home(text, text, text) IS
 'Directory: gives an organisation its home, before create_account(), or after the cell of an existing organisation joined.
 Result: the epoch. Errors: UC703 no such cell, or it has another home; UC201 key reused; 08001 a cell cannot be asked; 22023.';
+
+/*
+ * Tells a caller where an organisation is, so that it can connect to that cell
+ * straight instead of through a router. A cell answers for organisations whose
+ * home it is itself.
+ */
+CREATE FUNCTION gpucredit_cells.find_home(org text, OUT cell text, OUT region text,
+	OUT dsn text, OUT epoch bigint)
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	SELECT c.cell, c.region, c.dsn, h.epoch
+	INTO find_home.cell, find_home.region, find_home.dsn, find_home.epoch
+	FROM (SELECT d.cell, d.epoch FROM gpucredit_cells.home d
+			WHERE d.org = find_home.org
+		UNION ALL
+		SELECT s.cell, r.epoch FROM gpucredit_cells.resident r, gpucredit_cells.self s
+			WHERE r.org = find_home.org AND r.state IN ('home', 'moving')) h
+		JOIN gpucredit_cells.cell c ON c.cell = h.cell;
+	IF NOT FOUND THEN
+		RAISE EXCEPTION 'the home of organisation "%" is not known here',
+			gpucredit_internal.clip_for_message(coalesce(find_home.org, ''))
+			USING ERRCODE = 'UC701',
+			DETAIL = 'A router knows all homes, a cell only its own organisations.',
+			HINT = 'Ask a router. A new organisation gets its home by set_home().';
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.find_home(text) IS
+'Cells: where an organisation has its home, for callers who connect to its cell straight, which saves the router''s time. Ask again when a call there ends with UC701, or with UC702 after a moment: the organisation has moved, or is moving; call again with the same key.
+Result: dsn: host, port, dbname and how to trust the server, without user or secret. epoch: pass gpucredit_cells.at_home(org, epoch) in place of org to calls that only read, so that an old home refuses them, too.
+Errors: UC701 no home is known here.';

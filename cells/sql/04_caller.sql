@@ -42,6 +42,22 @@ END
 $role$;
 
 /*
+ * The role as which cells and routers subscribe to what others publish: the
+ * directory, and prices, tiers and rules. It reads these tables, and nothing
+ * else. The operator lets it log in, with REPLICATION.
+ */
+DO $role$
+BEGIN
+	IF NOT EXISTS (SELECT FROM pg_catalog.pg_roles
+		WHERE rolname = 'gpucredit_subscriber') THEN
+		CREATE ROLE gpucredit_subscriber NOLOGIN;
+	END IF;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN
+	NULL;						/* another database has created it */
+END
+$role$;
+
+/*
  * Whether a login has more rights than gpucredit's own roles. Such a login
  * cannot come through a router.
  */

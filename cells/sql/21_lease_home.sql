@@ -576,7 +576,7 @@ BEGIN
 		SELECT l.* FROM gpucredit_cells.lease_out l
 		WHERE l.cell = top_up.cell AND l.closed_at IS NULL
 			AND (l.holds = '{}' OR l.spent > l.captured)
-		ORDER BY l.org, l.lease FOR NO KEY UPDATE
+		ORDER BY l.org, l.lease FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
 		PERFORM gpucredit_cells.apply_report(o);
 	END LOOP;

@@ -362,7 +362,7 @@ BEGIN
 		SELECT i.* FROM gpucredit_cells.lease_in i
 		WHERE i.cell = speak_all.cell AND i.closed_at IS NULL
 			AND i.report = i.acked
-		ORDER BY i.org, i.lease FOR NO KEY UPDATE
+		ORDER BY i.org, i.lease FOR NO KEY UPDATE SKIP LOCKED
 	LOOP
 		PERFORM gpucredit_cells.speak(l);
 	END LOOP;

@@ -5,6 +5,12 @@
  * handles the answers, and writes new messages. While it waits for another
  * cell, it only holds locks on rows of table peer. So two cells may run
  * carry() towards each other at the same time, and no tenant waits.
+ *
+ * Locks: rows of peer; leases, home's end before the other one, in order of
+ * organisation and lease; then those of the calls of gpucredit; rows of the
+ * outbox last. receive() takes them in the same order, for one lease. carry()
+ * locks many leases, so it leaves those that somebody else has locked to the
+ * next call, and it waits for no other lock longer than its patience.
  */
 CREATE FUNCTION gpucredit_cells.resend_all(cell text) RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -126,16 +132,16 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.stop_moved(text, jsonb) IS
 'Internal: refuses calls of organisations whose home another cell became later.';
 
-/* Handles the answer to a message, and removes the message. */
+/*
+ * Handles the answer to a message, and removes the message. A later report may
+ * have taken its place in the meantime, and stays.
+ */
 CREATE FUNCTION gpucredit_cells.sent(m gpucredit_cells.outbox, answer jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-	DELETE FROM gpucredit_cells.outbox o
-	WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
-		AND o.kind = m.kind AND o.n = m.n;
 	IF m.kind = 'report' THEN
 		PERFORM gpucredit_cells.accept_answer(answer);
 	ELSIF m.kind = 'grant' AND (answer->>'n')::bigint > 0 THEN
@@ -143,6 +149,9 @@ BEGIN
 	ELSIF m.kind = 'resend' THEN
 		PERFORM gpucredit_cells.stop_moved(m.cell, answer->'homes');
 	END IF;
+	DELETE FROM gpucredit_cells.outbox o
+	WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
+		AND o.kind = m.kind AND o.n = m.n;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.sent(gpucredit_cells.outbox, jsonb) IS
@@ -211,8 +220,7 @@ DECLARE
 	link text;
 	i int := 0;
 BEGIN
-	SELECT coalesce(array_agg(o ORDER BY o.tries, o.made_at, o.org, o.lease),
-		'{}')
+	SELECT coalesce(array_agg(o ORDER BY o.org, o.lease, o.kind), '{}')
 	INTO result.messages
 	FROM (SELECT q.* FROM gpucredit_cells.outbox q WHERE q.cell = peer
 		ORDER BY q.tries, q.made_at, q.org, q.lease LIMIT max) o;
@@ -243,7 +251,37 @@ $$;
 COMMENT ON FUNCTION gpucredit_cells.send(text, int, interval) IS
 'Internal: sends messages to one cell, and changes nothing here.';
 
-CREATE FUNCTION gpucredit_cells.accept_answers(s gpucredit_cells.sending)
+/*
+ * Locks the leases that are open with these cells, but for those that somebody
+ * else has locked, and returns the latter.
+ */
+CREATE FUNCTION gpucredit_cells.lock_leases(cells text[]) RETURNS uuid[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	locked uuid[];
+BEGIN
+	locked := ARRAY(SELECT o.lease FROM gpucredit_cells.lease_out o
+		WHERE o.cell = ANY (cells) AND o.closed_at IS NULL
+		ORDER BY o.org, o.lease FOR NO KEY UPDATE SKIP LOCKED);
+	locked := locked || ARRAY(SELECT i.lease FROM gpucredit_cells.lease_in i
+		WHERE i.cell = ANY (cells) AND i.closed_at IS NULL
+		ORDER BY i.org, i.lease FOR NO KEY UPDATE SKIP LOCKED);
+	RETURN ARRAY(
+		SELECT l.lease FROM (
+			SELECT o.lease FROM gpucredit_cells.lease_out o
+			WHERE o.cell = ANY (cells) AND o.closed_at IS NULL
+			UNION ALL
+			SELECT i.lease FROM gpucredit_cells.lease_in i
+			WHERE i.cell = ANY (cells) AND i.closed_at IS NULL) l
+		WHERE l.lease NOT IN (SELECT unnest(locked)));
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.lock_leases(text[]) IS
+'Internal: locks open leases; those that others have locked are returned.';
+
+CREATE FUNCTION gpucredit_cells.accept_answers(s gpucredit_cells.sending, busy uuid[])
 RETURNS gpucredit_cells.carry_result
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -251,23 +289,25 @@ AS $$
 DECLARE
 	result gpucredit_cells.carry_result := (s.cell, 0, 0, s.failed);
 	m gpucredit_cells.outbox;
+	why text;
 BEGIN
 	FOR i IN 1 .. cardinality(s.messages)
 	LOOP
 		m := s.messages[i];
-		IF s.answers[i] IS NOT NULL THEN
+		why := s.errors[i];
+		IF s.answers[i] IS NOT NULL AND m.lease <> ALL (busy) THEN
 			BEGIN				/* a message that fails does not delay the
 								 * others */
 				PERFORM gpucredit_cells.sent(m, s.answers[i]);
 				result.sent := result.sent + 1;
 			EXCEPTION WHEN OTHERS THEN
-				result.error := SQLSTATE || ' ' || SQLERRM;
-				s.errors[i] := result.error;
+				why := SQLSTATE || ' ' || SQLERRM;
+				result.error := why;
 			END;
 		END IF;
-		IF s.errors[i] IS NOT NULL THEN
+		IF why IS NOT NULL THEN
 			UPDATE gpucredit_cells.outbox o
-			SET tries = o.tries + 1, error = s.errors[i]
+			SET tries = o.tries + 1, error = why
 			WHERE o.cell = m.cell AND o.org = m.org AND o.lease = m.lease
 				AND o.kind = m.kind AND o.n = m.n;
 		END IF;
@@ -276,19 +316,23 @@ BEGIN
 		UPDATE gpucredit_cells.peer p
 		SET heard_at = CASE WHEN result.sent > 0 THEN gpucredit.now()
 				ELSE p.heard_at END,
-			failing_since = CASE WHEN result.sent = 0
+			failing_since = CASE WHEN result.sent = 0 AND result.error IS NOT NULL
 				THEN coalesce(p.failing_since, gpucredit.now()) END,
 			error = result.error
 		WHERE p.cell = s.cell;
 	END IF;
-	PERFORM gpucredit_cells.write_messages(s.cell);
+	BEGIN
+		PERFORM gpucredit_cells.write_messages(s.cell);
+	EXCEPTION WHEN lock_not_available THEN
+		result.error := coalesce(result.error, SQLSTATE || ' ' || SQLERRM);
+	END;
 	SELECT count(*) INTO result.waiting FROM gpucredit_cells.outbox o
 	WHERE o.cell = s.cell;
 	RETURN result;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.accept_answers(gpucredit_cells.sending) IS
-'Internal: takes a cell''s answers, and writes new messages to it.';
+COMMENT ON FUNCTION gpucredit_cells.accept_answers(gpucredit_cells.sending, uuid[]) IS
+'Internal: takes a cell''s answers, but for those about leases that others have locked, and writes new messages to it.';
 
 CREATE FUNCTION gpucredit_cells.carry(max int DEFAULT 100,
 	patience interval DEFAULT '2 s')
@@ -300,6 +344,8 @@ DECLARE
 	peer text;
 	all_sent gpucredit_cells.sending[] := '{}';
 	one gpucredit_cells.sending;
+	busy uuid[];
+	was CONSTANT text := current_setting('lock_timeout');
 BEGIN
 	PERFORM gpucredit_internal.require_sense('max', carry.max::text,
 		carry.max BETWEEN 1 AND 10000, 'is not from 1 to 10000',
@@ -322,16 +368,20 @@ BEGIN
 		all_sent := array_append(all_sent,
 			gpucredit_cells.send(peer, carry.max, carry.patience));
 	END LOOP;
+	busy := gpucredit_cells.lock_leases(ARRAY(SELECT q.cell FROM unnest(all_sent) q));
+	PERFORM set_config('lock_timeout',
+		ceil(extract(epoch FROM carry.patience) * 1000)::text, true);
 	PERFORM gpucredit.expire_credits();
 	FOREACH one IN ARRAY all_sent
 	LOOP
-		RETURN NEXT gpucredit_cells.accept_answers(one);
+		RETURN NEXT gpucredit_cells.accept_answers(one, busy);
 	END LOOP;
+	PERFORM set_config('lock_timeout', was, true);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.carry(int, interval) IS
 'Leases: sends waiting messages, takes the answers, and writes new messages: it tops up leases and reports what was spent. It may be called at any time; it leaves out a cell to which another call carries.
-max: messages to each cell. patience: how long to wait for an answer; a cell that gives none waits for the next call.
+max: messages to each cell. patience: how long to wait for an answer, or for a lock that a tenant''s call has; what does not come in time waits for the next call.
 Result: for each cell how many were answered, how many wait now, and the last error.
 Errors: UC710 this is no cell; 22023.';
 

@@ -1,47 +1,114 @@
 /*
  * 30_verify_cells.sql: compares the books of all cells.
  *
- * Each cell returns its figures from one snapshot, and this function compares
- * them. The snapshots are of different instants, so a difference counts only
- * if each of several comparisons finds it.
+ * Organisations are compared in ranges of their names, so that a cell's answer
+ * stays small however many organisations it has. Within a range each cell
+ * returns its figures from one snapshot. The snapshots are of different
+ * instants, so a difference counts only if each of several comparisons of its
+ * range finds it.
  */
-CREATE FUNCTION gpucredit_cells.books() RETURNS jsonb
-LANGUAGE sql STABLE PARALLEL UNSAFE
+CREATE FUNCTION gpucredit_cells.books(after text DEFAULT NULL, upto text DEFAULT NULL)
+RETURNS jsonb
+LANGUAGE plpgsql STABLE PARALLEL UNSAFE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET jit = off
+AS $$
+DECLARE
+	low CONSTANT text := coalesce(books.after, '');
+	high CONSTANT text := coalesce(books.upto,
+		(SELECT max(r.org) FROM gpucredit_cells.resident r), '');
+	result jsonb;
+BEGIN
+	SELECT jsonb_build_object('cell', gpucredit_cells.here(),
+		'orgs', (SELECT coalesce(jsonb_agg(to_jsonb(f)), '[]') FROM (
+			SELECT r.org, r.state, coalesce(s.issued, 0) AS issued,
+				coalesce(s.available, 0) AS available, coalesce(s.held, 0) AS held,
+				coalesce(s.spent, 0) AS spent, coalesce(s.expired, 0) AS expired,
+				coalesce(s.revoked, 0) AS revoked
+			FROM gpucredit_cells.resident r LEFT JOIN (
+				SELECT b.org, sum(b.issued::numeric - b.moved::numeric) AS issued,
+					sum(b.available::numeric) AS available,
+					sum(b.held::numeric) AS held, sum(b.spent::numeric) AS spent,
+					sum(b.expired::numeric) AS expired,
+					sum(b.revoked::numeric) AS revoked
+				FROM gpucredit.bucket_whole b
+				WHERE b.org > low AND b.org <= high GROUP BY b.org) s USING (org)
+			WHERE r.org > low AND r.org <= high) f),
+		'out', (SELECT coalesce(jsonb_agg(to_jsonb(o)
+				|| jsonb_build_object('home_held',
+					gpucredit_cells.held_for(o))), '[]')
+			FROM gpucredit_cells.lease_out o
+			WHERE o.status = 'granted' AND o.org > low AND o.org <= high),
+		'in', (SELECT coalesce(jsonb_agg(to_jsonb(l)
+				|| jsonb_build_object('live',
+					to_jsonb(gpucredit_cells.lease_figures(l)))), '[]')
+			FROM gpucredit_cells.lease_in l
+			WHERE l.org > low AND l.org <= high),
+		'outbox', (SELECT coalesce(jsonb_agg(to_jsonb(m)), '[]')
+			FROM gpucredit_cells.outbox m
+			WHERE m.org > low AND m.org <= high))
+	INTO result;
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.books(text, text) IS
+'Cells: this cell''s figures of organisations whose names are above "after" and at most "upto", for verify_cells() of any cell or router. NULL: from the first organisation, or to the last one.';
+
+/* Lets the ranges be of equal size in the cell that has most organisations. */
+CREATE FUNCTION gpucredit_cells.books_end(after text, size int) RETURNS text
+LANGUAGE sql STABLE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT r.org FROM gpucredit_cells.resident r
+	WHERE r.org > books_end.after ORDER BY r.org OFFSET books_end.size - 1 LIMIT 1;
+END;
+COMMENT ON FUNCTION gpucredit_cells.books_end(text, int) IS
+'Cells: the organisation at which a range of so many ends that begins above "after"; NULL: there are fewer. For verify_cells() of any cell or router.';
+
+CREATE FUNCTION gpucredit_cells.books_head() RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 BEGIN ATOMIC
 	SELECT jsonb_build_object('cell', gpucredit_cells.here(),
 		'unfit', (SELECT coalesce(jsonb_agg(u.what), '[]')
 			FROM gpucredit_cells.unfit() u),
-		'seal', (SELECT jsonb_build_object('batch', s.batch,
-				'root', encode(s.root, 'hex'))
-			FROM gpucredit.seal s ORDER BY s.batch DESC LIMIT 1),
-		'orgs', (SELECT coalesce(jsonb_agg(to_jsonb(f)), '[]') FROM (
-			SELECT r.org, r.state, s.*
-			FROM gpucredit_cells.resident r CROSS JOIN LATERAL (
-				SELECT coalesce(sum(b.issued::numeric - b.moved::numeric), 0)
-						AS issued,
-					coalesce(sum(b.available::numeric), 0) AS available,
-					coalesce(sum(b.held::numeric), 0) AS held,
-					coalesce(sum(b.spent::numeric), 0) AS spent,
-					coalesce(sum(b.expired::numeric), 0) AS expired,
-					coalesce(sum(b.revoked::numeric), 0) AS revoked
-				FROM gpucredit.bucket_whole b WHERE b.org = r.org) s) f),
-		'out', (SELECT coalesce(jsonb_agg(to_jsonb(o)
-				|| jsonb_build_object('home_held',
-					gpucredit_cells.held_for(o))), '[]')
-			FROM gpucredit_cells.lease_out o WHERE o.status = 'granted'),
-		'in', (SELECT coalesce(jsonb_agg(to_jsonb(l)
-				|| jsonb_build_object('live',
-					to_jsonb(gpucredit_cells.lease_figures(l)))), '[]')
-			FROM gpucredit_cells.lease_in l),
-		'outbox', (SELECT coalesce(jsonb_agg(to_jsonb(m)), '[]')
-			FROM gpucredit_cells.outbox m));
+		'last', greatest((SELECT max(r.org) FROM gpucredit_cells.resident r),
+			(SELECT max(l.org) FROM gpucredit_cells.lease_in l),
+			(SELECT max(o.org) FROM gpucredit_cells.lease_out o)));
 END;
-COMMENT ON FUNCTION gpucredit_cells.books() IS
-'Cells: this cell''s figures, for verify_cells() of any cell or router.';
+COMMENT ON FUNCTION gpucredit_cells.books_head() IS
+'Cells: which cell this is, what it lacks, and its last organisation, for verify_cells() of any cell or router.';
 
-CREATE FUNCTION gpucredit_cells.ask_all(query text, patience interval)
+CREATE FUNCTION gpucredit_cells.books_sums() RETURNS jsonb
+LANGUAGE sql STABLE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT to_jsonb(s) || jsonb_build_object(
+		'seal', (SELECT jsonb_build_object('batch', l.batch,
+				'root', encode(l.root, 'hex'))
+			FROM gpucredit.seal l ORDER BY l.batch DESC LIMIT 1),
+		'organisations', (SELECT count(*) FROM gpucredit_cells.resident r
+			WHERE r.state IN ('home', 'moving')),
+		'leased', (SELECT coalesce(sum(gpucredit_cells.held_for(o)), 0)
+			FROM gpucredit_cells.lease_out o
+			WHERE o.status = 'granted' AND o.closed_at IS NULL))
+	FROM (SELECT sum(b.issued::numeric - b.moved::numeric) AS issued,
+			sum(b.available::numeric) AS available, sum(b.held::numeric) AS held,
+			sum(b.spent::numeric) AS spent, sum(b.expired::numeric) AS expired,
+			sum(b.revoked::numeric) AS revoked
+		FROM gpucredit_cells.resident r
+			JOIN gpucredit.bucket_whole b ON b.org = r.org
+		WHERE r.state IN ('home', 'moving')) s;
+END;
+COMMENT ON FUNCTION gpucredit_cells.books_sums() IS
+'Cells: the credit of all organisations whose home this cell is, for cell_sums() of any cell or router.';
+
+/*
+ * Connects to every cell and asks each one. The connections stay open, so that
+ * several ranges are asked for by one.
+ */
+CREATE FUNCTION gpucredit_cells.open_books(query text, patience interval)
 RETURNS TABLE (cell text, answer jsonb, error text)
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
@@ -52,29 +119,138 @@ BEGIN
 		answer := NULL;
 		error := NULL;
 		BEGIN
+			/* A call that was cancelled may have left its connection open. */
+			PERFORM gpucredit_cells.disconnect('gpucredit_cells ' || cell);
 			answer := gpucredit_cells.ask_in_time(
 				gpucredit_cells.connect_peer(cell, patience), query, patience);
 		EXCEPTION WHEN OTHERS THEN
 			error := SQLSTATE || ' ' || SQLERRM;
 		END;
-		PERFORM gpucredit_cells.disconnect('gpucredit_cells ' || cell);
 		RETURN NEXT;
 	END LOOP;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.ask_all(text, interval) IS
-'Internal: every cell''s result of a query.';
+COMMENT ON FUNCTION gpucredit_cells.open_books(text, interval) IS
+'Internal: connects to all cells, and returns every cell''s result of a query.';
+
+CREATE FUNCTION gpucredit_cells.close_books() RETURNS void
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT gpucredit_cells.disconnect('gpucredit_cells ' || c.cell)
+	FROM gpucredit_cells.cell c ORDER BY c.number;
+END;
+COMMENT ON FUNCTION gpucredit_cells.close_books() IS
+'Internal: ends the connections that open_books() made.';
+
+/* Asks cells at the same time, over connections that are open. */
+CREATE FUNCTION gpucredit_cells.ask_cells(cells text[], query text, patience interval)
+RETURNS TABLE (cell text, answer text, error text)
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	asked text[] := '{}';
+BEGIN
+	FOREACH cell IN ARRAY cells LOOP
+		BEGIN
+			PERFORM gpucredit_cells.send_query('gpucredit_cells ' || cell, query);
+			asked := asked || cell;
+		EXCEPTION WHEN OTHERS THEN
+			error := SQLSTATE || ' ' || SQLERRM;
+			RETURN NEXT;
+		END;
+	END LOOP;
+	FOREACH cell IN ARRAY asked LOOP
+		answer := NULL;
+		error := NULL;
+		BEGIN
+			answer := gpucredit_cells.answer('gpucredit_cells ' || cell, patience);
+		EXCEPTION WHEN OTHERS THEN
+			error := SQLSTATE || ' ' || SQLERRM;
+		END;
+		RETURN NEXT;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.ask_cells(text[], text, interval) IS
+'Internal: what each of these cells says to a query, after open_books().';
+
+/*
+ * Rows of verify_cells() that stay although what they say was settled by hand,
+ * as after a cell was restored from an old backup.
+ */
+CREATE TABLE gpucredit_cells.acknowledged (
+	problem text NOT NULL,
+	org text COLLATE "C" NOT NULL,
+	subject text NOT NULL,
+	detail text NOT NULL,
+	reason text NOT NULL,
+	login text NOT NULL,
+	at timestamptz NOT NULL,
+	CONSTRAINT acknowledged_pkey PRIMARY KEY (problem, org, subject, detail)
+);
+COMMENT ON TABLE gpucredit_cells.acknowledged IS
+'Rows of verify_cells() that were settled by hand, and are not returned any more here';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.problem IS 'As verify_cells() returned it.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.org IS 'The organisation.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.subject IS 'As verify_cells() returned it.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.detail IS 'As verify_cells() returned it; with another detail the row comes again.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.reason IS 'How it was settled.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.login IS 'Who said so.';
+COMMENT ON COLUMN gpucredit_cells.acknowledged.at IS 'When.';
+SELECT pg_catalog.pg_extension_config_dump('gpucredit_cells.acknowledged', '');
+
+CREATE FUNCTION gpucredit_cells.acknowledge(problem text, org text, subject text,
+	detail text, reason text) RETURNS void
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	PERFORM gpucredit_internal.require_sense('problem', acknowledge.problem,
+		acknowledge.problem IN ('lease_not_there', 'lease_not_at_home',
+			'lease_amounts_differ', 'reports_differ', 'spent_without_credit',
+			'hold_differs', 'more_than_leased', 'guest_credit'),
+		'is not a difference between the ends of a lease',
+		'Mend what verify_cells() names; only leases are settled by hand.');
+	PERFORM gpucredit_internal.require_sense('org', acknowledge.org,
+		octet_length(acknowledge.org) BETWEEN 1 AND 255,
+		'is no organisation', 'Pass the row as verify_cells() returned it.');
+	PERFORM gpucredit_internal.require_sense('subject', acknowledge.subject,
+		octet_length(acknowledge.subject) BETWEEN 1 AND 8192,
+		'has no text, or too much', 'Pass the row as verify_cells() returned it.');
+	PERFORM gpucredit_internal.require_sense('detail', acknowledge.detail,
+		octet_length(acknowledge.detail) BETWEEN 1 AND 8192,
+		'has no text, or too much', 'Pass the row as verify_cells() returned it.');
+	PERFORM gpucredit_internal.require_sense('reason', acknowledge.reason,
+		octet_length(acknowledge.reason) BETWEEN 1 AND 8192,
+		'has no text, or too much', 'Say how it was settled, in at most 8 kB.');
+	INSERT INTO gpucredit_cells.acknowledged
+	VALUES (acknowledge.problem, acknowledge.org, acknowledge.subject,
+		acknowledge.detail, acknowledge.reason, session_user, gpucredit.now())
+	ON CONFLICT DO NOTHING;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.acknowledge(text, text, text, text, text) IS
+'Cells, by an administrator: verify_cells() of this database does not return this row about a lease any more, since what it says was settled by hand. A row with another detail comes again. Table acknowledged keeps who said so, and why; the first reason stays.
+problem, org, subject, detail: as verify_cells() returned them. reason: how it was settled.
+Errors: 22023 another kind of problem, or an empty argument.';
 
 CREATE TYPE gpucredit_cells.verify_cells_result AS (problem text, org text,
 	subject text, detail text);
 COMMENT ON TYPE gpucredit_cells.verify_cells_result IS
 'What does not hold over all cells.';
 
-/* Compares the two ends of each lease. */
+/*
+ * Compares the two ends of each lease. The planner expects a hundred rows of
+ * any JSON, and would compare thousands of rows with each other in turn.
+ */
 CREATE FUNCTION gpucredit_cells.compare_leases(books jsonb[])
 RETURNS SETOF gpucredit_cells.verify_cells_result
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = off
+SET jit = off
 BEGIN ATOMIC
 	WITH cells AS (SELECT b->>'cell' AS cell, b FROM unnest(books) b),
 	given AS (SELECT c.cell AS home, o.* FROM cells c,
@@ -152,10 +328,14 @@ END;
 COMMENT ON FUNCTION gpucredit_cells.compare_leases(jsonb[]) IS
 'Internal: leases whose two ends differ, though no message under way explains it.';
 
-CREATE FUNCTION gpucredit_cells.compare_organisations(books jsonb[])
+/* The directory is compared above "after", up to "upto"; NULL: has no bound. */
+CREATE FUNCTION gpucredit_cells.compare_organisations(books jsonb[],
+	after text DEFAULT NULL, upto text DEFAULT NULL)
 RETURNS SETOF gpucredit_cells.verify_cells_result
 LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 10
 SET search_path = pg_catalog, pg_temp
+SET enable_nestloop = off
+SET jit = off
 BEGIN ATOMIC
 	WITH cells AS (SELECT b->>'cell' AS cell, b FROM unnest(books) b),
 	orgs AS (SELECT c.cell, f.* FROM cells c,
@@ -178,7 +358,8 @@ BEGIN ATOMIC
 	FROM gpucredit_cells.home h JOIN cells c ON c.cell = h.cell
 		LEFT JOIN orgs o ON o.cell = h.cell AND o.org = h.org
 			AND o.state IN ('home', 'moving')
-	WHERE o.org IS NULL
+	WHERE o.org IS NULL AND h.org > coalesce(after, '')
+		AND h.org <= coalesce(upto, (SELECT max(l.org) FROM gpucredit_cells.home l))
 	UNION ALL
 	SELECT 'sum', o.org, 'cell ' || o.cell,
 		format('issued %s = available %s + held %s + spent %s + expired %s + revoked %s + leased %s',
@@ -194,45 +375,128 @@ BEGIN ATOMIC
 	FROM orgs o LEFT JOIN guests g USING (cell, org)
 	WHERE o.state = 'guest' AND o.issued < coalesce(g.amount, 0);
 END;
-COMMENT ON FUNCTION gpucredit_cells.compare_organisations(jsonb[]) IS
+COMMENT ON FUNCTION gpucredit_cells.compare_organisations(jsonb[], text, text) IS
 'Internal: organisations whose credit does not add up over the cells.';
 
-CREATE FUNCTION gpucredit_cells.compare_books(patience interval)
-RETURNS SETOF gpucredit_cells.verify_cells_result
-LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
+CREATE TYPE gpucredit_cells.books_difference AS (problem text, org text,
+	subject text, detail text, after text, upto text);
+COMMENT ON TYPE gpucredit_cells.books_difference IS
+'Internal: what does not hold over all cells, and in which range of organisations it was found.';
+
+CREATE FUNCTION gpucredit_cells.books_upto(cells text[], after text, last text,
+	size int, patience interval) RETURNS text
+LANGUAGE sql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	SELECT least(last, min(e.upto COLLATE "C")) FROM (
+		SELECT a.answer AS upto FROM gpucredit_cells.ask_cells(cells,
+			format('SELECT gpucredit_cells.books_end(%L, %s)', after, size),
+			patience) a
+		UNION ALL
+		(SELECT h.org FROM gpucredit_cells.home h
+			WHERE h.org > books_upto.after ORDER BY h.org OFFSET size - 1 LIMIT 1)) e;
+END;
+COMMENT ON FUNCTION gpucredit_cells.books_upto(text[], text, text, int, interval) IS
+'Internal: where a range ends that has at most so many organisations of each cell, and of the directory.';
+
+/* Compares what the cells have of one range of organisations. */
+CREATE FUNCTION gpucredit_cells.compare_range(INOUT cells text[], after text,
+	upto text, patience interval, OUT differences gpucredit_cells.books_difference[])
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
 	one record;
-	found gpucredit_cells.verify_cells_result;
 	books jsonb[] := '{}';
 BEGIN
-	IF NOT EXISTS (SELECT FROM gpucredit_cells.self) THEN
-		RETURN QUERY SELECT 'unfit', '', 'router', u.what
-		FROM gpucredit_cells.unfit() u;
-	END IF;
-	FOR one IN SELECT * FROM gpucredit_cells.ask_all(
-		'SELECT gpucredit_cells.books()', patience)
+	differences := '{}';
+	FOR one IN SELECT * FROM gpucredit_cells.ask_cells(cells,
+		format('SELECT gpucredit_cells.books(%L, %L)', after, upto), patience)
 	LOOP
 		IF one.answer IS NULL THEN
-			found := ('unreachable', '', 'cell ' || one.cell, one.error);
-			RETURN NEXT found;
-		ELSIF one.answer->>'cell' <> one.cell THEN
-			found := ('wrong_cell', '', 'cell ' || one.cell,
-				format('it says that it is %s', one.answer->>'cell'));
-			RETURN NEXT found;
+			cells := array_remove(cells, one.cell);
+			differences := differences || (ROW('unreachable', '', 'cell ' || one.cell, one.error,
+				NULL, NULL)::gpucredit_cells.books_difference);
 		ELSE
-			books := array_append(books, one.answer);
-			RETURN QUERY SELECT 'unfit', '', 'cell ' || one.cell, u
-			FROM jsonb_array_elements_text(one.answer->'unfit') u;
+			books := books || one.answer::jsonb;
 		END IF;
 	END LOOP;
-	RETURN QUERY SELECT * FROM gpucredit_cells.compare_organisations(books);
-	RETURN QUERY SELECT * FROM gpucredit_cells.compare_leases(books);
+	differences := differences || ARRAY(
+		SELECT ROW(c.problem, c.org, c.subject, c.detail, after, upto)
+			::gpucredit_cells.books_difference
+		FROM (SELECT * FROM gpucredit_cells.compare_organisations(books, after, upto)
+			UNION ALL
+			SELECT * FROM gpucredit_cells.compare_leases(books)) c);
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.compare_books(interval) IS
-'Internal: one look of verify_cells().';
+COMMENT ON FUNCTION gpucredit_cells.compare_range(text[], text, text, interval) IS
+'Internal: what differs between cells in one range of organisations; cells: those that answered.';
+
+/*
+ * Compares the ranges in which differences were found, or all of them (NULL).
+ * A cell that cannot be reached is named once and left out.
+ */
+CREATE FUNCTION gpucredit_cells.compare_books(patience interval, size int,
+	ranges gpucredit_cells.books_difference[] DEFAULT NULL)
+RETURNS gpucredit_cells.books_difference[]
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	one record;
+	compared record;
+	result gpucredit_cells.books_difference[];
+	cells text[] := '{}';
+	after text := '';
+	last text COLLATE "C" := coalesce((SELECT max(h.org) FROM gpucredit_cells.home h), '');
+	upto text;
+BEGIN
+	result := ARRAY(SELECT ROW('unfit', '', 'router', u.what, NULL, NULL)
+			::gpucredit_cells.books_difference
+		FROM gpucredit_cells.unfit() u
+		WHERE NOT EXISTS (SELECT FROM gpucredit_cells.self));
+	FOR one IN SELECT * FROM gpucredit_cells.open_books(
+		'SELECT gpucredit_cells.books_head()', patience)
+	LOOP
+		IF one.answer->>'cell' = one.cell THEN
+			cells := cells || one.cell;
+			last := greatest(last, one.answer->>'last');
+		END IF;
+		result := result || ARRAY(SELECT ROW(f.problem, '', 'cell ' || one.cell,
+				f.detail, NULL, NULL)::gpucredit_cells.books_difference
+			FROM (SELECT 'unreachable' AS problem, one.error AS detail
+					WHERE one.answer IS NULL
+				UNION ALL
+				SELECT 'wrong_cell', format('it says that it is %s', one.answer->>'cell')
+					WHERE one.answer->>'cell' <> one.cell
+				UNION ALL
+				SELECT 'unfit', u FROM jsonb_array_elements_text(one.answer->'unfit') u
+					WHERE one.answer->>'cell' = one.cell) f);
+	END LOOP;
+	IF ranges IS NULL THEN
+		WHILE after < last COLLATE "C" LOOP
+			upto := gpucredit_cells.books_upto(cells, after, last, size, patience);
+			compared := gpucredit_cells.compare_range(cells, after, upto, patience);
+			cells := compared.cells;
+			result := result || compared.differences;
+			after := upto;
+		END LOOP;
+	ELSE
+		FOR one IN SELECT DISTINCT o.after, o.upto FROM unnest(ranges) o
+			WHERE o.upto IS NOT NULL
+		LOOP
+			compared := gpucredit_cells.compare_range(cells, one.after, one.upto, patience);
+			cells := compared.cells;
+			result := result || compared.differences;
+		END LOOP;
+	END IF;
+	PERFORM gpucredit_cells.close_books();
+	RETURN result;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_cells.compare_books(interval, int,
+	gpucredit_cells.books_difference[]) IS
+'Internal: one look of verify_cells(), by ranges of at most so many organisations of each cell.';
 
 CREATE FUNCTION gpucredit_cells.verify_cells(patience interval DEFAULT '30 s')
 RETURNS SETOF gpucredit_cells.verify_cells_result
@@ -240,8 +504,9 @@ LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	found gpucredit_cells.verify_cells_result[];
-	again gpucredit_cells.verify_cells_result[];
+	size CONSTANT int := 10000;
+	found gpucredit_cells.books_difference[];
+	again gpucredit_cells.books_difference[];
 BEGIN
 	PERFORM gpucredit_internal.require_sense('patience',
 		verify_cells.patience::text,
@@ -250,8 +515,7 @@ BEGIN
 		'Pass how long to wait for a cell.');
 	FOR look IN 1 .. 3
 	LOOP
-		SELECT coalesce(array_agg(c), '{}') INTO again
-		FROM gpucredit_cells.compare_books(verify_cells.patience) c;
+		again := gpucredit_cells.compare_books(verify_cells.patience, size, found);
 		SELECT coalesce(array_agg(a), '{}') INTO found
 		FROM unnest(again) a
 		WHERE look = 1 OR EXISTS (SELECT FROM unnest(found) f
@@ -260,13 +524,18 @@ BEGIN
 		EXIT WHEN found = '{}';
 		PERFORM pg_sleep(0.1 * (look % 3));
 	END LOOP;
-	RETURN QUERY SELECT f.* FROM unnest(found) f ORDER BY 1, 2, 3;
+	RETURN QUERY SELECT DISTINCT f.problem, f.org, f.subject, f.detail
+	FROM unnest(found) f
+	WHERE NOT EXISTS (SELECT FROM gpucredit_cells.acknowledged k
+		WHERE k.problem = f.problem AND k.org = f.org AND k.subject = f.subject
+			AND k.detail = f.detail)
+	ORDER BY 1, 2, 3;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_cells.verify_cells(interval) IS
 'Cells: compares the books of all cells and returns what does not hold; no row if all does. Of each organisation issued = available + held + spent + expired + revoked + leased out, in each cell; the two ends of each lease agree, or differ by a message that is under way (gpucredit_cells.under_way). Call verify() in each cell for the rest.
-A row "unfit": a restore or an upgrade left something out; call gpucredit_cells.fit() there.
-patience: how long to wait for each cell.
+A row "unfit": a restore or an upgrade left something out; call gpucredit_cells.fit() there. A row that you settled by hand and that stays: gpucredit_cells.acknowledge().
+patience: how long to wait for each answer of a cell; organisations are compared 10,000 at a time.
 Errors: 22023.';
 
 CREATE TYPE gpucredit_cells.cell_sums_row AS (cell text, organisations bigint,
@@ -278,29 +547,22 @@ COMMENT ON TYPE gpucredit_cells.cell_sums_row IS
 
 CREATE FUNCTION gpucredit_cells.cell_sums(patience interval DEFAULT '30 s')
 RETURNS SETOF gpucredit_cells.cell_sums_row
-LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-BEGIN ATOMIC
-	SELECT a.cell, s.organisations, s.issued, s.available,
-		s.held - coalesce(l.held, 0), coalesce(l.held, 0), s.spent, s.expired,
-		s.revoked, (a.answer->'seal'->>'batch')::bigint,
-		a.answer->'seal'->>'root', a.error
-	FROM gpucredit_cells.ask_all('SELECT gpucredit_cells.books()',
+AS $$
+BEGIN
+	RETURN QUERY
+	SELECT a.cell, s.organisations, s.issued, s.available, s.held - s.leased,
+		s.leased, s.spent, s.expired, s.revoked, (s.seal->>'batch')::bigint,
+		s.seal->>'root', a.error
+	FROM gpucredit_cells.open_books('SELECT gpucredit_cells.books_sums()',
 			cell_sums.patience) a
-		CROSS JOIN LATERAL (
-			SELECT count(*) AS organisations, sum(f.issued) AS issued,
-				sum(f.available) AS available, sum(f.held) AS held,
-				sum(f.spent) AS spent, sum(f.expired) AS expired,
-				sum(f.revoked) AS revoked
-			FROM jsonb_to_recordset(a.answer->'orgs') AS f (state text,
-				issued numeric, available numeric, held numeric,
-				spent numeric, expired numeric, revoked numeric)
-			WHERE f.state IN ('home', 'moving')) s
-		CROSS JOIN LATERAL (
-			SELECT sum(o.home_held) AS held
-			FROM jsonb_to_recordset(a.answer->'out')
-				AS o (home_held numeric)) l;
-END;
+		LEFT JOIN LATERAL jsonb_to_record(a.answer) AS s (organisations bigint,
+			issued numeric, available numeric, held numeric, leased numeric,
+			spent numeric, expired numeric, revoked numeric, seal jsonb) ON true;
+	PERFORM gpucredit_cells.close_books();
+END
+$$;
 COMMENT ON FUNCTION gpucredit_cells.cell_sums(interval) IS
 'Cells: a row a cell, with the credit of the organisations whose home it is, and the root of its last seal: what to publish.';
 

@@ -18,6 +18,8 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 	gpucredit_auditor, gpucredit_tenant;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.here	/* for the labels of metrics */
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor, pg_monitor;
+GRANT EXECUTE ON FUNCTION gpucredit_cells.find_home
+TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.node_here
 TO gpucredit_admin, gpucredit_operator, gpucredit_agent;
 
@@ -29,15 +31,24 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 GRANT EXECUTE ON PROCEDURE gpucredit_cells.carry_for
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.set_lease_policy,
-	gpucredit_cells.write_off
+	gpucredit_cells.write_off, gpucredit_cells.acknowledge
 TO gpucredit_admin;
 GRANT EXECUTE ON FUNCTION gpucredit_cells.verify_cells,
 	gpucredit_cells.cell_sums
 TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
+/* What is published: gpucredit_cells.published() lists the same tables. */
+GRANT USAGE ON SCHEMA gpucredit, gpucredit_cells TO gpucredit_subscriber;
+GRANT SELECT ON gpucredit.lost_work, gpucredit.price, gpucredit.retry_rule_custom,
+	gpucredit.tier_custom, gpucredit_cells.rule_change, gpucredit_cells.cell,
+	gpucredit_cells.change, gpucredit_cells.home, gpucredit_cells.location,
+	gpucredit_cells.visit
+TO gpucredit_subscriber;
+
 /* Calls between cells. */
 GRANT USAGE ON SCHEMA gpucredit_cells TO gpucredit_peer;
-GRANT EXECUTE ON FUNCTION gpucredit_cells.receive, gpucredit_cells.books
+GRANT EXECUTE ON FUNCTION gpucredit_cells.receive, gpucredit_cells.books,
+	gpucredit_cells.books_head, gpucredit_cells.books_end, gpucredit_cells.books_sums
 TO gpucredit_peer;
 
 /* Calls of a router; act_as() itself checks as whom it may act. */

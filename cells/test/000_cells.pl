@@ -25,11 +25,12 @@ my %may = (
 	'at_home at_homes' => [@people],
 	'here' => [qw(admin auditor operator pg_monitor)],
 	'node_here' => [qw(admin agent operator)],
-	'set_cell set_home set_location set_lease_policy write_off' => ['admin'],
+	'set_cell set_home set_location set_lease_policy write_off acknowledge' => ['admin'],
 	'lease' => [qw(admin app)],
 	'recall carry carry_until carry_for' => [qw(admin app operator)],
 	'verify_cells cell_sums' => [qw(admin auditor operator)],
-	'receive books' => ['peer'],
+	'find_home' => [qw(admin app auditor operator)],
+	'receive books books_head books_end books_sums' => ['peer'],
 	'standing admit lock_moving set_moving hold_still close_out copy_ahead receive_ahead receive_changes analyze_moved'
 	  . ' require_sound forget_incoming sealed_to removed_until moved_tables closings rows_of digest_sum digest'
 	  . ' digests changing total booked' => ['mover']);
@@ -65,11 +66,23 @@ is( query(
 	SELECT string_agg(DISTINCT r.rolname, ' ' ORDER BY r.rolname)
 	FROM pg_class c, pg_roles r
 	WHERE c.relnamespace = 'gpucredit_cells'::regnamespace AND c.relkind IN ('r', 'v') AND NOT r.rolsuper
-		AND r.rolname NOT IN ('pg_read_all_data') AND has_table_privilege(r.oid, c.oid, 'SELECT')}),
+		AND r.rolname NOT IN ('pg_read_all_data', 'gpucredit_subscriber') AND has_table_privilege(r.oid, c.oid, 'SELECT')}),
 	'gpucredit_admin gpucredit_auditor gpucredit_mover', 'who reads the tables');
+is( query(
+		$node, 'cell', q{
+	SELECT string_agg(t.relation, ' ' ORDER BY t.relation)
+	FROM (SELECT DISTINCT c.oid::regclass::text COLLATE "C" AS relation FROM pg_class c
+		WHERE c.relkind IN ('r', 'v', 'S') AND c.relnamespace::regnamespace::text ~ '^gpucredit'
+			AND (has_table_privilege('gpucredit_subscriber', c.oid, 'SELECT')
+				OR has_any_column_privilege('gpucredit_subscriber', c.oid, 'SELECT, INSERT, UPDATE'))) t}),
+	query(
+		$node, 'cell', q{
+	SELECT string_agg(DISTINCT t COLLATE "C", ' ' ORDER BY t COLLATE "C")
+	FROM unnest('{gpucredit_rules,gpucredit_cells,gpucredit_directory}'::text[]) p, unnest(gpucredit_cells.published(p)) t}),
+	'who subscribes reads what is published, and nothing else');
 is(query($node, 'cell', q{SELECT string_agg(rolname, ' ' ORDER BY rolname) FROM pg_roles
-	WHERE rolname IN ('gpucredit_router', 'gpucredit_mover', 'gpucredit_peer')
-		AND NOT rolcanlogin AND NOT rolsuper AND NOT rolcreaterole AND NOT rolcreatedb AND NOT rolbypassrls}),
-	'gpucredit_mover gpucredit_peer gpucredit_router', 'the roles that connect databases are let in by the operator, and are no superusers');
+	WHERE rolname IN ('gpucredit_router', 'gpucredit_mover', 'gpucredit_peer', 'gpucredit_subscriber')
+		AND NOT rolcanlogin AND NOT rolsuper AND NOT rolcreaterole AND NOT rolcreatedb AND NOT rolbypassrls AND NOT rolreplication}),
+	'gpucredit_mover gpucredit_peer gpucredit_router gpucredit_subscriber', 'the roles that connect databases are let in by the operator, and are no superusers');
 verify_empty($node, 'cell');
 done_testing();

@@ -54,7 +54,8 @@ BEGIN
 		FROM pg_roles r
 		WHERE r.rolname IN ('gpucredit_admin', 'gpucredit_operator', 'gpucredit_app',
 			'gpucredit_agent', 'gpucredit_auditor', 'gpucredit_tenant', 'gpucredit_peer',
-			'gpucredit_router', 'gpucredit_mover', 'gpucredit_registry_daemon')
+			'gpucredit_router', 'gpucredit_mover', 'gpucredit_subscriber',
+			'gpucredit_registry_daemon')
 	), step AS (
 		SELECT 1 AS number, jobs AS statement WHERE jobs IS NOT NULL
 		UNION ALL
