@@ -245,7 +245,7 @@ sub judge
 		# Slurm adds nodes to those that are named, if a job needs more
 		elsif ($case->{shown} =~ /(?:-w|--nodelist)/ && ($ours->{decision} eq 'denied' || $job && $job->{NumNodes} =~ /^\d+$/ && $job->{NumNodes} > $ours->{asks}{nodes})) { $seen{denied}++ }
 		elsif (!$job) { push @{ $seen{alone} }, "$case->{shown}\n    $said{'real.err'}" }
-		elsif (my $difference = difference($job, $ours->{asks}))
+		elsif (my $difference = difference($job, $ours->{asks}, $case->{shown} =~ s/ SCRIPT .*//r =~ /--exclusive/ || slurp($case->{script}) =~ /^#SBATCH.*--exclusive/m))
 		{
 			push @{ $seen{differ} }, "$case->{shown}\n    $difference";
 		}
@@ -264,10 +264,11 @@ sub as_promised
 }
 
 # How the two differ, or ''.  Slurm counts limits in minutes.  What no option says
-# follows from the site's nodes and defaults; ours says nothing of it.
+# follows from the site's nodes and defaults; ours says nothing of it.  Of whole
+# nodes Slurm gives all cpus, and memory by them; those of this pool have no limits.
 sub difference
 {
-	my ($job, $asks) = @_;
+	my ($job, $asks, $whole) = @_;
 	my $allocated = $job->{JobState} eq 'CONFIGURING';
 	my %slurm = (minutes => minutes($job->{TimeLimit}), tasks => $job->{NumTasks});
 	my %ours  = (minutes => defined $asks->{wall_seconds} ? int(($asks->{wall_seconds} + 59) / 60) : 'UNLIMITED');
@@ -281,6 +282,7 @@ sub difference
 			$job->{NumNodes}, $job->{NumCPUs}, mebibytes($tres{mem}));
 		# Slurm 22.05 gives some jobs with --gpus, --gpus-per-task and -c less than
 		# they want, for want of cpus; its own record of what they want counts
+		@slurm{qw(cpus memory_mib)} = @$asks{qw(cpus memory_mib)} if $whole;
 		@slurm{qw(gpus cpus memory_mib)} = ($wanted, @$asks{qw(cpus memory_mib)}) if defined $wanted && $wanted > $slurm{gpus};
 		# of tasks that do not fill the last node it sets aside as if they did
 		my ($per_node) = ($job->{'NtasksPerN:B:S:C'} // '') =~ /^([1-9]\d*)/;

@@ -4,4 +4,3 @@
 #SBATCH --exclusive
 
 srun --jobid $SLURM_JOBID bash -c 'python -m torch.distributed.run --nproc_per_node 8 --nnodes $SLURM_NNODES --node_rank $SLURM_PROCID main.py'
-# refused: --exclusive
