@@ -292,8 +292,7 @@ BEGIN ATOMIC
 	SELECT '{n,best_of,num_return_sequences,num_beams,use_beam_search,candidate_count,prediction,
 		max_tokens,max_completion_tokens,max_output_tokens,max_new_tokens,max_length,num_predict,n_predict,
 		model,messages,prompt,input,stream,stream_options,temperature,seed,top_p,stop,response_format,
-		echo,store,service_tier,modalities,audio,web_search_options,
-		tools,tool_choice,functions,function_call,parallel_tool_calls}'::text[];
+		echo,store,service_tier,modalities,audio,web_search_options,functions,function_call}'::text[];
 END;
 COMMENT ON FUNCTION gpucredit_eval.refused_parameters() IS
 'Internal: parameters of requests that multiply the cost of a call, or that the harness sends itself.';
@@ -303,10 +302,30 @@ CREATE FUNCTION gpucredit_eval.known_parameters() RETURNS text[]
 LANGUAGE sql IMMUTABLE
 BEGIN ATOMIC
 	SELECT '{frequency_penalty,presence_penalty,repetition_penalty,logit_bias,logprobs,top_logprobs,
-		top_k,min_p,typical_p,reasoning_effort,verbosity,user,safety_identifier}'::text[];
+		top_k,min_p,typical_p,reasoning_effort,verbosity,user,safety_identifier,
+		tools,tool_choice,parallel_tool_calls}'::text[];
 END;
 COMMENT ON FUNCTION gpucredit_eval.known_parameters() IS
 'Internal: parameters of requests that every caller may configure.';
+
+/*
+ * Whether tools are functions that the caller describes: the model answers with
+ * the call that it would make, and nobody makes it. What a service runs itself,
+ * such as a search of the web, costs what no bound of a config knows.
+ */
+CREATE FUNCTION gpucredit_eval.are_functions(tools jsonb) RETURNS boolean
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT CASE WHEN jsonb_typeof(tools) = 'array' THEN
+		jsonb_array_length(tools) BETWEEN 1 AND 128
+		AND (SELECT bool_and(coalesce(jsonb_typeof(t) = 'object' AND t ->> 'type' = 'function'
+				AND jsonb_typeof(t -> 'function' -> 'name') = 'string'
+				AND t - '{type,function}'::text[] = '{}', false))
+			FROM jsonb_array_elements(tools) t)
+		ELSE false END;
+END;
+COMMENT ON FUNCTION gpucredit_eval.are_functions(jsonb) IS
+'Internal: whether this is a list of at most 128 tools of the type "function".';
 
 CREATE FUNCTION gpucredit_eval.check_parameters(parameters jsonb) RETURNS void
 LANGUAGE plpgsql
@@ -328,6 +347,13 @@ BEGIN
 		PERFORM gpucredit_eval.refuse(format('parameter "%s" is not allowed', name),
 			'It multiplies what a call costs, or it is sent by the harness itself.',
 			'"max_tokens" of "model" bounds an answer; see set_config() for what else "model" may have.');
+	END IF;
+	IF gpucredit_eval.is_present(check_parameters.parameters -> 'tools')
+		AND NOT gpucredit_eval.are_functions(check_parameters.parameters -> 'tools')
+	THEN
+		PERFORM gpucredit_eval.refuse('"tools" are not functions',
+			'A tool that the service runs itself costs what no bound of the config knows.',
+			'Pass at most 128 tools as {"type": "function", "function": {"name": ...}}.');
 	END IF;
 	SELECT k INTO name FROM jsonb_object_keys(check_parameters.parameters) k
 	WHERE k <> ALL (gpucredit_eval.known_parameters()) ORDER BY k LIMIT 1;
@@ -470,7 +496,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_eval.set_config(text, text, jsonb, text, text) IS
 'Configs: pins what runs do: {"sets": ["set@version", ..], "model": {"max_tokens", "temperature", ..}, "template", "judge": {"endpoint", "model", "samples", ..}, "embedding": {"endpoint", "model", "max_response_bytes"}, "gates": [{"task", "kind", "absolute", "relative", "mode", "blocking"}], "serving": {"endpoint", "gpu": {"request", "wall_limit", "spec"}}, "preview": {"share"}, "max_errors", "max_attempts"}. Equal documents are one version.
-"embedding" says which model embeds answers of at most max_response_bytes (8,192) for checks of type similar; a longer answer fails. A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate and a preview. "preview" says which share of the cases a preview asks beside the first 20 of each task (0.1). "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
+"embedding" says which model embeds answers of at most max_response_bytes (8,192) for checks of type similar; a longer answer fails. A gate of kind safety has a threshold of 0.95 at least. "serving" says what serves a version of the registry under a production gate and a preview. "preview" says which share of the cases a preview asks beside the first 20 of each task (0.1). "parameters" of "model" may have what does not change the cost of a call; parameters that are not known need a member of gpucredit_admin. Its "tools" are functions: the answer is the call that the model would make. A config with a held-out set takes the permission to curate that set. max_errors: failed cases that a gate allows, at most one in twenty of a task, and none of a production gate.
 account: whose config it is; it and all below may run it.
 Result: the version, its SHA-256 in hex. Errors: UC001 no such account; UC201 key used with other arguments; UC601 no such set, version or endpoint; 42501 a parameter that is not known; 22023.';
 

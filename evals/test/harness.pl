@@ -132,6 +132,23 @@ is(q_("SELECT string_agg((c).name || ' ' || round((o).score, 2), ', ' ORDER BY (
 	'about it 1.00, checked 0.00, judged 0.00', 'an answer that was cut off fails, unless a check is about that');
 is(stub_stats('judge')->{requests}, $asked, 'and no judge is asked about it');
 
+# a model that is given functions answers with the call that it would make; a
+# conversation may have calls and what came of them
+q_("SELECT gpucredit_eval.create_set('acme', 'tools', 'locked', 'set tools')");
+add_cases($node, 'acme', 'tools', 'cases tools',
+	{ name => 'one turn', task => 'tools', input => { messages => [ { role => 'user', content => 'Say Oslo' } ] },
+		checks => [ { type => 'is-json' }, { type => 'contains', value => '"name":"weather"' }, { type => 'contains', value => 'Oslo' } ] },
+	{ name => 'turns', task => 'tools', input => { messages => [ { role => 'user', content => 'What is the weather?' },
+		{ role => 'assistant', content => undef, tool_calls => [ { id => 'a', type => 'function', function => { name => 'place', arguments => '{}' } } ] },
+		{ role => 'tool', tool_call_id => 'a', content => 'Say Bergen' } ] },
+		checks => [ { type => 'contains', value => 'Bergen' } ] });
+q_(q{SELECT gpucredit_eval.set_config('acme', 'tools', '{"sets": ["tools"], "gates": [{"task": "tools"}],
+	"model": {"parameters": {"tool_choice": "required", "tools": [{"type": "function",
+		"function": {"name": "weather", "parameters": {"type": "object", "properties": {"text": {"type": "string"}}}}}]}}}', 'config tools')});
+($code, $out) = command_result($node, 'run', '--account', 'nlp', '--config', 'tools', '--model', 'model');
+is("$code " . ($out =~ /verdict: (\w+)/)[0], '0 pass', 'calls of functions are answers that checks read');
+is(join(' ', @{ stub_stats('model')->{last}{body} }{qw(tool_choice)}), 'required', 'and the parameters are sent as they are');
+
 # lm-eval's multiple_choice: one call for each text, which the run pays for
 q_("SELECT gpucredit_eval.create_set('acme', 'choices', 'locked', 'set choices')");
 sub choice

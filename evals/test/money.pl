@@ -154,20 +154,24 @@ is(scalar lease($run, 10), 0, 'no more cases are leased');
 q_(q{SELECT gpucredit_eval.create_set('acme', 'long', 'locked', 'k7')});
 add_cases($node, 'acme', 'long', 'k8', { name => 'l', input => 'x' x 158, checks => [ { type => 'regex' } ] });
 my @configs = ('{"max_tokens": 1, "max_input_tokens": 1}', '{"max_tokens": 1, "response_format": {"type": "json_object"}}',
-	'{"max_tokens": 1, "parameters": {"logit_bias": {"50256": -100}}}');
-foreach my $n (0 .. 2)
+	'{"max_tokens": 1, "parameters": {"logit_bias": {"50256": -100}}}',
+	'{"max_tokens": 1, "parameters": {"tools": [{"type": "function", "function": {"name": "f"}}]}}');
+foreach my $n (0 .. 3)
 {
 	q_(qq{SELECT gpucredit_eval.set_config('acme', 'long$n', '{"sets": ["long"], "model": $configs[$n]}', 'long$n')});
 	$run = run("run long$n", "long$n", 1);
 	is(q_("SELECT trim_scale(max_cost * 1000000) FROM gpucredit_eval.lease_cases('acme', $run, 'w', 1, '1 min')"),
-		(12, 160 + 256 + 23 + 2, 160 + 256 + 31 + 2)[$n], "what a call may cost: $configs[$n]");
+		(12, 160 + 256 + 23 + 2, 160 + 256 + 31 + 2, 160 + 256 + 60 + 2)[$n], "what a call may cost: $configs[$n]");
 	q_("SELECT gpucredit_eval.cancel_run('acme', $run, 'x long$n')");
 }
 
 # parameters that multiply what a call costs
 q_('CREATE ROLE boss LOGIN IN ROLE gpucredit_admin; CREATE ROLE app LOGIN IN ROLE gpucredit_app');
 foreach my $parameters ('{"n": 100}', '{"N": 100}', '{"best_of": 5}', '{"max_completion_tokens": 100000}', '{"max_tokens": 9}', '{"stream": true}',
-	'{"messages": []}', '{"model": "gpt-9"}', '{"tools": []}', '[]', '"n"')
+	'{"messages": []}', '{"model": "gpt-9"}', '{"tools": []}', '[]', '"n"',
+	'{"functions": [{"name": "f"}]}', '{"tools": [{"type": "web_search"}]}', '{"tools": {"type": "function", "function": {"name": "f"}}}',
+	'{"tools": [{"type": "function", "function": {"name": "f"}}, {"type": "code_interpreter", "function": {"name": "f"}}]}',
+	'{"tools": [{"type": "function", "function": {}}]}', '{"tools": [{"type": "function", "function": {"name": "f"}, "container": "auto"}]}')
 {
 	fails(qq{SET ROLE $_; SELECT gpucredit_eval.set_config('acme', 'n', '{"sets": ["long"], "model": {"parameters": $parameters}}', 'n')},
 		'22023', "$_ may not send $parameters") foreach qw(app boss);

@@ -55,8 +55,9 @@ function answerTo(messages) {
 	return messages.at(-1).content.replace(/^Say /, "");
 }
 
-function reply(response, content, fault) {
-	const message = {
+function reply(response, content, fault, functions) {
+	const message = functions ? { content: null, tool_calls: [{ id: "c1", type: "function",
+		function: { name: functions[0].function.name, arguments: JSON.stringify({ text: content }) } }] } : {
 		tools: { content: null, tool_calls: [{ id: "c1", type: "function", function: { name: "f", arguments: "{}" } }] },
 		refusal: { content: null, refusal: "I cannot help with that." },
 		parts: { content: [{ type: "text", text: content.slice(0, 2) }, { type: "text", text: content.slice(2) }] },
@@ -137,8 +138,8 @@ const server = createServer((request, response) => {
 			return response.end(embedded(body.input, kind));
 		if (body.echo)
 			return response.end(scored(body.prompt, kind));
-		return options.latency ? setTimeout(reply, options.latency, response, content, fault)
-			: reply(response, content, fault);
+		return options.latency ? setTimeout(reply, options.latency, response, content, fault, body.tools)
+			: reply(response, content, fault, body.tools);
 	});
 });
 server.listen(options.port ?? 0, "127.0.0.1", () => console.log(server.address().port));
