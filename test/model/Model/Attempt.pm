@@ -22,6 +22,7 @@ use constant {
 	METER_LOST    => 172_800 * 1_000_000,
 	BACKOFF       => 30 * 1_000_000,
 	BACKOFF_MAX   => HOUR,
+	PLATFORM_RETRIES => 3,
 };
 
 my %last_state = (
@@ -485,8 +486,10 @@ sub settle
 
 	if ($outcome =~ /^(failed|out_of_memory)$/)
 	{
-		$retry = transient($outcome, @$in{qw(exit_code message)})
-		  && $job->{failures} < $job->{max_retries};
+		# that its agent fell silent is not the program's failure
+		my $most = $in->{by_server} ? most($job->{max_retries}, PLATFORM_RETRIES) : $job->{max_retries};
+
+		$retry = transient($outcome, @$in{qw(exit_code message)}) && $job->{failures} < $most;
 		$backoff = $retry;
 		$job->{failures}++ if $retry || $outcome eq 'failed';
 	}
