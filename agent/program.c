@@ -313,6 +313,14 @@ run_program(const Keeper *keeper, int gate, int failed, int outputs[2],
 		setsid();
 
 		/*
+		 * The agent ignores SIGPIPE, and whoever started it may have ignored
+		 * other signals. A shell cannot trap a signal that it ignored when it
+		 * began.
+		 */
+		for (int number = 1; number < NSIG; number++)
+			signal(number, SIG_DFL);
+
+		/*
 		 * The job must not inherit the agent's protection from the
 		 * out-of-memory killer.
 		 */

@@ -10,6 +10,8 @@ use GpuCreditAgent;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+# What the agent ignores, its jobs do not.
+$SIG{HUP} = 'IGNORE';
 my $cluster = cluster('signals');
 my $server  = $cluster->{server};
 my @nodes   = map {
@@ -116,6 +118,11 @@ is(got($job, 'script'), 'USR2 HUP USR1', 'the script has each signal once');
 is(got($job, 'child'), 'HUP', 'a process that it started has that for all');
 is(got($job, $_), 'USR1 USR1 HUP', "and $_ its own and that for all") foreach qw(task0 task1);
 like(agent_log($nodes[0]), qr/event=signal attempt=\S+ signal=10 target=steps/, 'the agent\'s log has the signal');
+
+# A job begins with every signal as a login's shell does
+$job = submit($cluster, '1xT4', 'grep SigIgn /proc/self/status > $OUT/ignored; grep SigBlk /proc/self/status >> $OUT/ignored', no_lock => 1);
+wait_for_state($cluster, $job, 'completed', 60);
+is(got($job, 'ignored'), "SigIgn:\t0000000000000000 SigBlk:\t0000000000000000", 'a job\'s program ignores and blocks no signal');
 
 # A program on each node
 $job = submit($cluster, '4xT4', 'cat > $OUT/task <<\'EOT\'
