@@ -28,6 +28,7 @@ my $SLACK    = 8;				# buffers that a page split or a deeper index adds
 
 my $node = new_node('size', 'autovacuum = off', 'work_mem = 64MB',
 	'checkpoint_timeout = 1h', 'max_wal_size = 8GB',
+	'gpucredit.node_suspect = 0',	# no agent speaks for the nodes
 	split /;/, $ENV{GC_SIZE_CONF} || '');
 my $keys = 0;
 
