@@ -252,10 +252,11 @@ COMMENT ON FUNCTION gpucredit_cells.send(text, int, interval) IS
 'Internal: sends messages to one cell, and changes nothing here.';
 
 /*
- * Locks the leases that are open with these cells, but for those that somebody
- * else has locked, and returns the latter.
+ * Locks the leases that a call of carry() may change: those of the answers that
+ * came, those whose reports are to be applied again, and those that it may
+ * report. Returns those of the answers that somebody else has locked.
  */
-CREATE FUNCTION gpucredit_cells.lock_leases(cells text[]) RETURNS uuid[]
+CREATE FUNCTION gpucredit_cells.lock_leases(cells text[], answered uuid[]) RETURNS uuid[]
 LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
 SET search_path = pg_catalog, pg_temp
 AS $$
@@ -264,9 +265,11 @@ DECLARE
 BEGIN
 	locked := ARRAY(SELECT o.lease FROM gpucredit_cells.lease_out o
 		WHERE o.cell = ANY (cells) AND o.closed_at IS NULL
+			AND (o.lease = ANY (answered) OR o.holds = '{}' OR o.spent > o.captured)
 		ORDER BY o.org, o.lease FOR NO KEY UPDATE SKIP LOCKED);
 	locked := locked || ARRAY(SELECT i.lease FROM gpucredit_cells.lease_in i
 		WHERE i.cell = ANY (cells) AND i.closed_at IS NULL
+			AND (i.lease = ANY (answered) OR i.report = i.acked)
 		ORDER BY i.org, i.lease FOR NO KEY UPDATE SKIP LOCKED);
 	RETURN ARRAY(
 		SELECT l.lease FROM (
@@ -275,11 +278,11 @@ BEGIN
 			UNION ALL
 			SELECT i.lease FROM gpucredit_cells.lease_in i
 			WHERE i.cell = ANY (cells) AND i.closed_at IS NULL) l
-		WHERE l.lease NOT IN (SELECT unnest(locked)));
+		WHERE l.lease = ANY (answered) AND l.lease NOT IN (SELECT unnest(locked)));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_cells.lock_leases(text[]) IS
-'Internal: locks open leases; those that others have locked are returned.';
+COMMENT ON FUNCTION gpucredit_cells.lock_leases(text[], uuid[]) IS
+'Internal: locks the leases that carry() may change; those of the answers that others have locked are returned.';
 
 CREATE FUNCTION gpucredit_cells.accept_answers(s gpucredit_cells.sending, busy uuid[])
 RETURNS gpucredit_cells.carry_result
@@ -368,7 +371,8 @@ BEGIN
 		all_sent := array_append(all_sent,
 			gpucredit_cells.send(peer, carry.max, carry.patience));
 	END LOOP;
-	busy := gpucredit_cells.lock_leases(ARRAY(SELECT q.cell FROM unnest(all_sent) q));
+	busy := gpucredit_cells.lock_leases(ARRAY(SELECT q.cell FROM unnest(all_sent) q),
+		ARRAY(SELECT m.lease FROM unnest(all_sent) q, unnest(q.messages) m));
 	PERFORM set_config('lock_timeout',
 		ceil(extract(epoch FROM carry.patience) * 1000)::text, true);
 	PERFORM gpucredit.expire_credits();

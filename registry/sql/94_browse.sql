@@ -150,7 +150,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.models(text, text, text, text[], text[], text, text, text, boolean, bigint, integer) IS
 'Search: repositories that an account may read, newest first: its own, those of others that are open to it, and what is public.
-query: as search(). facets: what the card must state, as "text-generation", "license:mit". labels: tags of set_tag() that it has, as "stage=production". of_org, of_kind: only those of an organisation, only model, dataset or image. sort: created, modified, downloads or name. ascending: the least first. skip: so many of them are left out. limit: 1 to 1,000.
+query: as search(). facets: what the card must state, as "text-generation", "license:mit". labels: tags of set_tag() that it has, as "stage=production". of_org, of_kind: only those of an organisation, only model, dataset or image. sort: created, modified, downloads or name. ascending: the least first. skip: so many of them are left out. limit: 1 to 1,001.
 Result: files and state of main: ready; scanning; held: only who may write reads it until it was scanned; restricted: it failed a scan; quarantined; removed: retention removed its files; NULL: nothing was committed. downloads: of 30 days.
 Errors: UC001 no such account; 22023.';
 
@@ -330,7 +330,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.versions(text, text, bigint, bigint, integer) IS
 'Reading: the versions of a repository, newest first, for an account that may read it.
-org, account: the reader. after: the last version of the page before. limit: 1 to 1,000.
+org, account: the reader. after: the last version of the page before. limit: 1 to 1,001.
 Result: state, reason: as in models(). refs: an array of {"ref", "kind", "protected"}: the branches, tags and aliases that name it.
 Errors: UC001 no such account; UC501 no such repository; 22023.';
 
@@ -406,7 +406,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.version_files(text, text, bigint, text, text, text, integer) IS
 'Reading: what is in a folder of a version, by name, for an account that may read the repository.
-org, account: the reader. revision: a branch, tag, "@ALIAS" or oid. folder: '''' for the uppermost. after: the last name of the page before. limit: 1 to 1,000.
+org, account: the reader. revision: a branch, tag, "@ALIAS" or oid. folder: '''' for the uppermost. after: the last name of the page before. limit: 1 to 1,001.
 Result: of a folder the number and the sizes of the files in it. blocked: nobody may read these bytes, or some in the folder, in whatever version.
 Errors: UC001 no such account; UC501 no such repository or revision; 22023.';
 
@@ -539,7 +539,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.lineage_graph(text, text, bigint, integer) IS
 'Lineage: a version, what it was made from, and what was made from it, directly or not, each once, for an account that may read the repository. It is shown those alone that it may read, and what leads to them by those.
-org, account: the reader. limit: how many in each direction, the nearest first; 1 to 1,000.
+org, account: the reader. limit: how many in each direction, the nearest first; 1 to 1,001.
 Result: depth: the fewest steps, below 0 what it was made from. parents, made: from which of the others, and how: fine_tune, adapter, quantized, merge. state: as in models(). deleted: the repository was deleted. more: in this direction there are more than limit.
 Errors: UC001 no such account; UC501 no such version; 22023.';
 
@@ -600,7 +600,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.version_datasets(text, text, bigint, integer) IS
 'Lineage: the datasets that a version, and the versions above it that the reader may read, were trained on, for an account that may read the repository.
-org, account: the reader. limit: 1 to 1,000. Result: license: NULL: unknown. depth: 0 for the version itself, else how far above it the one is that was trained on it. in_registry: the account may read a repository of this name.
+org, account: the reader. limit: 1 to 1,001. Result: license: NULL: unknown. depth: 0 for the version itself, else how far above it the one is that was trained on it. in_registry: the account may read a repository of this name.
 Errors: UC001 no such account; UC501 no such version; 22023.';
 
 CREATE FUNCTION gpucredit_registry.traffic(org text, model bigint, days integer DEFAULT 30)
@@ -652,7 +652,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.model_downloads(text, bigint, bigint, integer) IS
-'Reading: who downloaded what from a repository, newest first, for auditors. after: the last download of the page before. limit: 1 to 1,000.
+'Reading: who downloaded what from a repository, newest first, for auditors. after: the last download of the page before. limit: 1 to 1,001.
 Result: as downloads(). Errors: UC501 no such repository; 22023.';
 
 /*
@@ -716,7 +716,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.bills(text, text, integer) IS
-'Billing: what storing and sending cost an account and all below it, day by day (UTC), newest first. limit: 1 to 1,000.
+'Billing: what storing and sending cost an account and all below it, day by day (UTC), newest first. limit: 1 to 1,001.
 Result: byte_hours, and of bytes that nobody read for 90 days cold_byte_hours; amount in credits; paid_at: NULL: not paid yet.
 Errors: UC001 no such account; 22023.';
 
@@ -759,7 +759,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.held_versions(text, text, bigint, integer) IS
-'Scans: versions of an account''s repositories, and of all below it, that are in quarantine or restricted, newest first. after: the last version of the page before. limit: 1 to 1,000.
+'Scans: versions of an account''s repositories, and of all below it, that are in quarantine or restricted, newest first. after: the last version of the page before. limit: 1 to 1,001.
 Result: state: quarantined: nobody reads it; restricted: it failed a scan, and who had downloaded it goes on reading; refs: as in versions().
 Errors: UC001 no such account; 22023.';
 
