@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "http_client.h"
+#include "http_tls.h"
 #include "queue.h"
 #include "span.h"
 #include "stream.h"
@@ -74,6 +75,10 @@ counters_text(void)
 	fprintf(out, "# HELP gpucreditd_connections Clients' connections.\n"
 			"# TYPE gpucreditd_connections gauge\n"
 			"gpucreditd_connections %d\n", ClientsOpen());
+	if (TlsIsOn())
+		fprintf(out, "# HELP gpucreditd_certificate_expires_seconds When the daemon's certificate expires, since 1970.\n"
+				"# TYPE gpucreditd_certificate_expires_seconds gauge\n"
+				"gpucreditd_certificate_expires_seconds %lld\n", TlsExpiresAt());
 	fprintf(out, "# HELP gpucreditd_streams Clients that get events as they happen.\n"
 			"# TYPE gpucreditd_streams gauge\n"
 			"gpucreditd_streams %d\n", streams_count());

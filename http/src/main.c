@@ -15,6 +15,7 @@
 #include "fetch.h"
 #include "follow.h"
 #include "http_client.h"
+#include "http_tls.h"
 #include "identity.h"
 #include "log.h"
 #include "options.h"
@@ -28,7 +29,6 @@ main(int argc, char **argv)
 {
 	struct MHD_Daemon *daemon;
 	sigset_t	signals;
-	int			which;
 
 	LogProgram("gpucreditd");
 	if (!options_parse(argc, argv))
@@ -43,12 +43,17 @@ main(int argc, char **argv)
 		return 1;
 	}
 
+	if (options.tls_certificate != NULL &&
+		!TlsStart(options.tls_certificate, options.tls_key))
+		return 1;
+
 	/*
 	 * Threads inherit the mask, so only the main thread receives the signals.
 	 */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	if (!fetch_init() || !workers_start() || !identity_start() ||
@@ -65,7 +70,7 @@ main(int argc, char **argv)
 		return 1;
 	}
 	LogLine("listens on %s:%d", options.address, options.port);
-	sigwait(&signals, &which);
+	TlsWaitForSignal(&signals);
 	spans_stop();
 	webhooks_stop();
 	serve_stop(daemon);

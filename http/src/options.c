@@ -34,6 +34,9 @@ options_usage(bool wrong)
 		  "  -q, --waiting=N            requests that may wait for a worker (1000)\n"
 		  "  -c, --connections=N        of clients, at most (2000)\n"
 		  "      --per-address=N        of those, from one address (100)\n"
+		  "      --tls-certificate=FILE of this daemon, and of those that sign it, in PEM; with\n"
+		  "                             it the daemon speaks TLS, and SIGHUP reads it again\n"
+		  "      --tls-key=FILE         of the certificate's private key, in PEM\n"
 		  "      --console=FOLDER       the console's files, served below /console/\n"
 		  "      --streams=N            of events, open at once (1000); a quarter of them\n"
 		  "                             of one role\n"
@@ -83,7 +86,9 @@ enum
 	IDENTITY_CA,
 	OTLP_ENDPOINT,
 	OTLP_HEADERS,
-	OTLP_CA
+	OTLP_CA,
+	TLS_CERTIFICATE,
+	TLS_KEY
 };
 
 /* Stores one option. Returns false if it is malformed. */
@@ -141,6 +146,12 @@ option_store(int option, const char *value)
 		case OTLP_CA:
 			options.otlp_ca = value;
 			return true;
+		case TLS_CERTIFICATE:
+			options.tls_certificate = value;
+			return true;
+		case TLS_KEY:
+			options.tls_key = value;
+			return true;
 		case CONSOLE:
 			options.console = value;
 			return true;
@@ -176,6 +187,8 @@ options_parse(int argc, char **argv)
 		{"otlp-endpoint", required_argument, NULL, OTLP_ENDPOINT},
 		{"otlp-headers", required_argument, NULL, OTLP_HEADERS},
 		{"otlp-ca", required_argument, NULL, OTLP_CA},
+		{"tls-certificate", required_argument, NULL, TLS_CERTIFICATE},
+		{"tls-key", required_argument, NULL, TLS_KEY},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};
@@ -191,5 +204,6 @@ options_parse(int argc, char **argv)
 		if (!option_store(option, optarg))
 			return false;
 	}
-	return optind == argc;
+	return optind == argc &&
+		(options.tls_certificate == NULL) == (options.tls_key == NULL);
 }

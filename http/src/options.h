@@ -30,6 +30,9 @@ typedef struct WebOptions
 								 * read */
 	int			statement_s;	/* time limit of a call of the database */
 	size_t		body_max;		/* most bytes of a request's body */
+	const char *tls_certificate;	/* file of the daemon's certificate, or
+									 * NULL to speak plain HTTP */
+	const char *tls_key;		/* file of its private key */
 	int			webhooks;		/* most webhook messages sent at once; 0 if
 								 * this daemon sends none */
 	int			webhook_s;		/* time within which a message must be

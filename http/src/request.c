@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "framing.h"
+#include "http_tls.h"
 #include "options.h"
 #include "problem.h"
 #include "signin.h"
@@ -232,7 +233,7 @@ find_secret(WebRequest * request, struct MHD_Connection *connection)
 													 "X-Forwarded-Proto");
 	const char *cookie;
 
-	request->is_secure = scheme != NULL && strcasecmp(scheme, "https") == 0;
+	request->is_secure = TlsIsOn() || (scheme != NULL && strcasecmp(scheme, "https") == 0);
 	request->token = copy_token(connection);
 	cookie = MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, request_cookie(request));
 	if (request->token == NULL && cookie != NULL)

@@ -54,7 +54,8 @@ typedef struct WebRequest
 	char	   *csrf;			/* header X-CSRF-Token of a request whose
 								 * secret is from a cookie; NULL if it is from
 								 * Authorization */
-	bool		is_secure;		/* it reached the proxy over TLS */
+	bool		is_secure;		/* it reached the daemon or its proxy over
+								 * TLS */
 	bool		is_session;		/* its address is that of the session itself */
 	char	   *key;			/* value of the header Idempotency-Key, or
 								 * NULL */

@@ -19,6 +19,7 @@
 #include "counters.h"
 #include "follow.h"
 #include "http_client.h"
+#include "http_tls.h"
 #include "identity.h"
 #include "log.h"
 #include "options.h"
@@ -243,8 +244,9 @@ serve_start(void)
 		return NULL;
 	}
 	return MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
-							MHD_USE_ITC,
+							MHD_USE_ITC | TlsFlags(),
 							0, NULL, NULL, handle, NULL,
+							MHD_OPTION_ARRAY, TlsOptions(),
 							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
 							MHD_OPTION_URI_LOG_CALLBACK, note_target, NULL,
 							MHD_OPTION_NOTIFY_COMPLETED, end_of_request, NULL,

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "http_client.h"
+#include "http_tls.h"
 #include "log.h"
 #include "options.h"
 #include "serve.h"
@@ -26,7 +27,6 @@ main(int argc, char **argv)
 	const char *command;
 	struct MHD_Daemon *daemon;
 	sigset_t	signals;
-	int			which;
 
 	LogProgram("registryd");
 	if (!options_parse(argc, argv, &command))
@@ -34,6 +34,9 @@ main(int argc, char **argv)
 		usage(true);
 		return 2;
 	}
+	if (options.tls_certificate != NULL &&
+		!TlsStart(options.tls_certificate, options.tls_key))
+		return 1;
 	if (!store_open())
 		return 1;
 	if (strcmp(command, "verify") == 0)
@@ -47,6 +50,7 @@ main(int argc, char **argv)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGHUP);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	daemon = serve();
@@ -63,7 +67,7 @@ main(int argc, char **argv)
 	}
 	upkeep_start();
 	LogLine("listens on %s:%d", options.address, options.port);
-	sigwait(&signals, &which);
+	TlsWaitForSignal(&signals);
 	MHD_stop_daemon(daemon);
 	ClientsStop();
 	return 0;

@@ -38,9 +38,18 @@ usage(bool wrong)
 		  "  -g, --grace=INTERVAL     how long unused packs stay (24 hours)\n"
 		  "  -i, --idle=SECONDS       until a silent or slow client is cut off (30)\n"
 		  "  -n, --per-address=N      connections of one address, at most (128)\n"
-		  "  -x, --proxy-secret=FILE  what the proxy with a cache proves itself by\n",
+		  "  -x, --proxy-secret=FILE  what the proxy with a cache proves itself by\n"
+		  "      --tls-certificate=FILE   of this daemon, and of those that sign it, in PEM;\n"
+		  "      with it the daemon speaks TLS, and SIGHUP reads it again\n"
+		  "      --tls-key=FILE       of the certificate's private key, in PEM\n",
 		  wrong ? stderr : stdout);
 }
+
+enum
+{
+	TLS_CERTIFICATE = 256,
+	TLS_KEY
+};
 
 /* Parses the options and the command. Returns false if they are malformed. */
 bool
@@ -57,6 +66,8 @@ options_parse(int argc, char **argv, const char **command)
 		{"idle", required_argument, NULL, 'i'},
 		{"per-address", required_argument, NULL, 'n'},
 		{"proxy-secret", required_argument, NULL, 'x'},
+		{"tls-certificate", required_argument, NULL, TLS_CERTIFICATE},
+		{"tls-key", required_argument, NULL, TLS_KEY},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0}
 	};
@@ -93,6 +104,12 @@ options_parse(int argc, char **argv, const char **command)
 			case 'n':
 				options.per_address = atoi(optarg);
 				break;
+			case TLS_CERTIFICATE:
+				options.tls_certificate = optarg;
+				break;
+			case TLS_KEY:
+				options.tls_key = optarg;
+				break;
 			case 'x':
 				if (!proxy_load_secret(optarg))
 				{
@@ -111,6 +128,7 @@ options_parse(int argc, char **argv, const char **command)
 	*command = optind < argc ? argv[optind++] : "serve";
 	return optind == argc && options.connections > 0 && options.port > 0 &&
 		options.idle > 0 && options.per_address > 0 &&
+		(options.tls_certificate == NULL) == (options.tls_key == NULL) &&
 		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
 		 strcmp(*command, "verify") == 0);
 }

@@ -25,6 +25,9 @@ typedef struct Options
 	int			idle;			/* seconds after which a silent client is
 								 * disconnected */
 	int			per_address;	/* most connections from one address */
+	const char *tls_certificate;	/* file of the daemon's certificate, or
+									 * NULL to speak plain HTTP */
+	const char *tls_key;		/* file of its private key */
 } Options;
 
 extern Options options;

@@ -26,6 +26,7 @@
 #include "framing.h"
 #include "health.h"
 #include "http_client.h"
+#include "http_tls.h"
 #include "log.h"
 #include "options.h"
 #include "piece.h"
@@ -270,6 +271,8 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 
 	MHD_get_connection_values(connection, MHD_HEADER_KIND, add_header, headers);
 	add_address(connection, headers);
+	if (TlsIsOn())
+		json_object_set_new(headers, "x-forwarded-proto", json_string("https"));
 	text = json_dumps(headers, JSON_COMPACT);
 	values[0] = method;
 	values[1] = request->target;
@@ -663,8 +666,9 @@ serve(void)
 		return NULL;
 	}
 	return MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD |
-							MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL,
+							MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | TlsFlags(),
 							0, NULL, NULL, handle, NULL,
+							MHD_OPTION_ARRAY, TlsOptions(),
 							MHD_OPTION_SOCK_ADDR, (struct sockaddr *) &address,
 							MHD_OPTION_URI_LOG_CALLBACK, begin_request, NULL,
 							MHD_OPTION_NOTIFY_COMPLETED, free_request, NULL,

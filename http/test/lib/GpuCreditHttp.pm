@@ -61,7 +61,7 @@ sub token
 			$role, $scope // 'admin', $ttl // '1 hour'));
 }
 
-# Starts gpucreditd on a free port.
+# Starts gpucreditd on a free port, with TLS if the options say so.
 sub daemon_start
 {
 	my ($node, @options) = @_;
@@ -78,9 +78,10 @@ sub daemon_start
 		  or POSIX::_exit(127);
 	}
 	%daemon = (pid => $pid, port => $port);
+	my $scheme = (grep { $_ eq '--tls-certificate' } @options) ? 'https' : 'http';
 	for (1 .. 600)
 	{
-		return if HTTP::Tiny->new(timeout => 5)->get("http://127.0.0.1:$port/healthz")->{success};
+		return if HTTP::Tiny->new(timeout => 5, verify_SSL => 0)->get("$scheme://127.0.0.1:$port/healthz")->{success};
 		sleep 0.1;
 	}
 	die "gpucreditd does not answer; see $log\n";

@@ -59,7 +59,7 @@ sub keep_packs_in
 	return;
 }
 
-# Starts registryd on a free port, with the store that the server's name says.
+# Starts registryd on a free port, with TLS if the options say so and with the store that the server's name says.
 sub daemon_start
 {
 	my ($node, @options) = @_;
@@ -78,9 +78,11 @@ sub daemon_start
 		  or POSIX::_exit(127);
 	}
 	%daemon = (pid => $pid, port => $port, store => $store, place => \@store, node => $node);
+	my $address = daemon_url('/');
+	$address =~ s/^http:/https:/ if grep { $_ eq '--tls-certificate' } @options;
 	for (1 .. 600)
 	{
-		return if HTTP::Tiny->new(timeout => 5)->get(daemon_url('/'))->{status} != 599;
+		return if HTTP::Tiny->new(timeout => 5, verify_SSL => 0)->get($address)->{status} != 599;
 		sleep 0.1;
 	}
 	die "registryd does not answer; see $log\n";
