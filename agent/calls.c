@@ -202,6 +202,7 @@ about_us(void)
 			json_array_append_new(pulling, json_string(a->tag));
 	}
 	json_object_set_new(about, "pulling", pulling);
+	json_object_set_new(about, "out_of_service", HealthReasons());
 	json_object_set_new(about, "logs", json_true());
 	json_object_set_new(about, "sessions", SessionsOpen());
 	json_object_set_new(about, "signals", JobSignalsDelivered());

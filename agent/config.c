@@ -51,6 +51,10 @@ Config		config = {
 	.foreign_stop = "",
 	.log_folder = "",
 	.listen = "no",
+	.probe = "no",
+	.probe_program = "/usr/lib/gpucredit/gpucredit-gpu-probe",
+	.dcgmi = "dcgmi",
+	.probe_timeout_s = 300,
 	.spot_poll_ms = 5000,
 	.topology_poll_ms = 60000,
 	.heartbeat_ms = 5000,
@@ -89,6 +93,12 @@ static const Setting settings[] = {
 	{"foreign_stop", &config.foreign_stop, NULL, 0, 0},
 	{"log_folder", &config.log_folder, NULL, 0, 0},
 	{"listen", &config.listen, NULL, 0, 0},
+	{"probe", &config.probe, NULL, 0, 0},
+	{"probe_program", &config.probe_program, NULL, 0, 0},
+	{"dcgmi", &config.dcgmi, NULL, 0, 0},
+	{"probe_timeout_s", NULL, &config.probe_timeout_s, 1, 86400},
+	{"probe_bandwidth_gb_s", NULL, &config.probe_bandwidth_gb_s, 0, 1000000},
+	{"probe_nvlink_mbps", NULL, &config.probe_nvlink_mbps, 0, 100000000},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
 	{"spot_poll_ms", NULL, &config.spot_poll_ms, 100, 60000},
 	{"topology_poll_ms", NULL, &config.topology_poll_ms, 100, 3600000},
@@ -140,6 +150,14 @@ ConfigRead(const char *path, bool of_node)
 		!TopologyFileKnown(config.topology))
 		Die("%s: topology is none, or a file as conf:PATH, yaml:PATH or"
 			" ibnetdiscover:PATH, not \"%s\"", path, config.topology);
+	if (strcmp(config.probe, "no") != 0 &&
+		strcmp(config.probe, "builtin") != 0 &&
+		strcmp(config.probe, "dcgm") != 0 && *config.probe != '/')
+		Die("%s: probe is no, builtin, dcgm or the path of a program, not"
+			" \"%s\"", path, config.probe);
+	if (strcmp(config.probe, "dcgm") == 0 &&
+		strcmp(config.devices, "nvml") != 0)
+		Die("%s: probe = dcgm needs devices = nvml", path);
 	if (strncmp(config.spot_url, "http://", 7) != 0)
 		Die("%s: spot_url begins with http://, not \"%s\"", path,
 			config.spot_url);

@@ -53,6 +53,14 @@ typedef struct Config
 								 * if the database keeps it */
 	char	   *listen;			/* whether to LISTEN in the database, "yes" or
 								 * "no" */
+	char	   *probe;			/* what tests a device before its first job:
+								 * "no", "builtin", "dcgm" or the path of a
+								 * program */
+	char	   *probe_program;	/* path of gpucredit-gpu-probe */
+	char	   *dcgmi;			/* path of NVIDIA's dcgmi */
+	long		probe_timeout_s;	/* a test that takes longer has failed */
+	long		probe_bandwidth_gb_s;	/* least speed of copies in "builtin" */
+	long		probe_nvlink_mbps;	/* least that a device's NVLinks carry */
 	long		spot_poll_ms;	/* interval of asking for a notice */
 	long		topology_poll_ms;	/* interval of reading that file */
 	long		heartbeat_ms;

@@ -55,7 +55,7 @@ DeviceAdd(const char *uuid)
 	snprintf(device->uuid, sizeof(device->uuid), "%s", uuid);
 	device->index = device->processes = device->utilization = -1;
 	device->used_mib = device->ecc = device->link_mbps = -1;
-	device->pcie = -1;
+	device->pcie = device->remap = -1;
 	ndevices++;
 	DeviceIsNew(ndevices - 1);
 	return ndevices - 1;

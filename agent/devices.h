@@ -27,6 +27,9 @@ typedef struct Device
 	int			processes;
 	int			utilization;	/* percent */
 	int64_t		ecc;			/* uncorrected memory errors since the boot */
+	int			remap;			/* rows of memory: 0 none to remap, 1 to be
+								 * remapped at the next reset, 2 could not be
+								 * remapped; -1 unknown */
 	char		xids[128];		/* Xids in the inventory file that were
 								 * handled already */
 	char		fabric[64];		/* NVLink fabric of several machines; empty if

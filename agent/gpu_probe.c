@@ -6,6 +6,8 @@
  *	check [MIB]			writes patterns to MIB of memory (default: nine tenths
  *						of the free memory), reads and compares them, and
  *						measures the speed of copies on the device
+ *	health [GB_S]		does the same, and has failed if copies are slower; its
+ *						last line says what it found
  *	work SECONDS		keeps the whole GPU busy, and measures how many times a
  *						second a program runs
  *	hold MIB SECONDS	allocates MIB of memory, and frees it after SECONDS
@@ -140,7 +142,8 @@ static int	multiprocessors;
 static void open_gpu(void);
 static void load(void);
 static void must(int code, const char *what);
-static int	check(long long mib);
+static int	check(long long mib, double *bandwidth);
+static int	health(double least);
 static int	work(double seconds);
 static int	hold(long long mib, unsigned int seconds);
 static int	fault(void);
@@ -153,20 +156,23 @@ main(int argc, char **argv)
 {
 	const char *command = argc > 1 ? argv[1] : "";
 	bool		known = (strcmp(command, "check") == 0 && argc <= 3) ||
+		(strcmp(command, "health") == 0 && argc <= 3) ||
 		(strcmp(command, "work") == 0 && argc == 3) ||
 		(strcmp(command, "hold") == 0 && argc == 4) ||
 		(strcmp(command, "fault") == 0 && argc == 2);
 
 	if (!known)
 	{
-		fputs("usage: gpucredit-gpu-probe check [MIB] | work SECONDS |"
-			  " hold MIB SECONDS | fault\n", stderr);
+		fputs("usage: gpucredit-gpu-probe check [MIB] | health [GB_S] |"
+			  " work SECONDS | hold MIB SECONDS | fault\n", stderr);
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	open_gpu();
 	if (*command == 'c')
-		return check(argc > 2 ? atoll(argv[2]) : 0);
+		return check(argc > 2 ? atoll(argv[2]) : 0, NULL);
+	if (strcmp(command, "health") == 0)
+		return health(argc > 2 ? atof(argv[2]) : 0);
 	if (*command == 'w')
 		return work(atof(argv[2]));
 	if (strcmp(command, "hold") == 0)
@@ -247,10 +253,10 @@ must(int code, const char *what)
 
 /*
  * Fills and verifies memory with two patterns, of which each is the complement
- * of the other.  Then measures the speed of copies.
+ * of the other.  Then measures the speed of copies, in GB/s.
  */
 static int
-check(long long mib)
+check(long long mib, double *bandwidth)
 {
 	CudaFunction fill = function("fill");
 	CudaFunction verify = function("verify");
@@ -290,7 +296,32 @@ check(long long mib)
 	seconds = (double) (MonotonicNs() - since) / NS_PER_S;
 	/* A copy of half the memory reads and writes each of its bytes once. */
 	printf("bandwidth_gb_s %.1f\n", bytes * (double) COPIES / seconds / 1e9);
+	if (bandwidth != NULL)
+		*bandwidth = bytes * (double) COPIES / seconds / 1e9;
 	return wrong == 0 ? 0 : 1;
+}
+
+/*
+ * Checks the memory for the agent, which keeps the last line as the reason.
+ */
+static int
+health(double least)
+{
+	double		bandwidth;
+
+	if (check(0, &bandwidth) != 0)
+	{
+		printf("memory does not keep what is written to it\n");
+		return 1;
+	}
+	if (bandwidth < least)
+	{
+		printf("copies run at %.1f GB/s, and are to run at %.1f\n", bandwidth,
+			   least);
+		return 1;
+	}
+	printf("memory is good, and copies run at %.1f GB/s\n", bandwidth);
+	return 0;
 }
 
 /*

@@ -3,8 +3,8 @@
  * health.c
  *		Decides which devices are in service.
  *
- * A device is out of service while it is lost. It is also out of service while
- * it has a hold:
+ * A device is out of service while it is lost, and until it has passed its
+ * test (probe.c). It is also out of service while it has a hold:
  *
  *     leftover   an attempt left processes or memory on it; until these are
  *                gone
@@ -42,6 +42,7 @@
 #include "health.h"
 #include "log.h"
 #include "memory.h"
+#include "probe.h"
 #include "xid.h"
 
 #define DRIVER_FREES	(3 * NS_PER_S)	/* time within which the driver frees
@@ -73,7 +74,6 @@ static Health healths[MOST_DEVICES];
 static int64_t began_ns;
 
 static int	folder(void);
-static char *file_name(const char *uuid);
 static void load(int number);
 static void set_hold(int number, DeviceHold how);
 static void hold(int number, DeviceHold how, int xid);
@@ -83,6 +83,7 @@ static bool check_hold(int number);
 static bool check(LocalAttempt *attempt);
 static void record_xid(int number, int code);
 static bool serves(int number);
+static char *reason(int number);
 static bool silent(const Device *device);
 static bool clean(const Device *device);
 static bool in_use(int number);
@@ -117,11 +118,11 @@ folder(void)
 }
 
 /*
- * Returns the name of a device's file. An inventory may use any characters in
+ * Returns the name of a device's file, also for its test. An inventory may use any characters in
  * a UUID, so a slash or a leading dot is replaced.
  */
-static char *
-file_name(const char *uuid)
+char *
+HealthFileName(const char *uuid)
 {
 	char	   *name = Format("%s%s", *uuid == '.' ? "_" : "", uuid);
 
@@ -141,7 +142,7 @@ static void
 load(int number)
 {
 	Health	   *health = &healths[number];
-	char	   *name = file_name(DeviceNumber(number)->uuid);
+	char	   *name = HealthFileName(DeviceNumber(number)->uuid);
 	char	   *line = FileGet(folder(), name, NULL);
 	char		boot[64];
 	char		how[16];
@@ -169,6 +170,7 @@ load(int number)
 	}
 	free(line);
 	free(name);
+	ProbeLoad(number);
 }
 
 static void
@@ -207,7 +209,7 @@ release(int number, const char *why)
 {
 	Health	   *health = &healths[number];
 	DeviceHold	was = health->hold;
-	char	   *name = file_name(DeviceNumber(number)->uuid);
+	char	   *name = HealthFileName(DeviceNumber(number)->uuid);
 
 	LogLine("event=device_released device=%d uuid=%s hold=%s by=%s", number,
 			DeviceNumber(number)->uuid, hold_names[was], why);
@@ -215,6 +217,8 @@ release(int number, const char *why)
 	set_hold(number, HOLD_NONE);
 	health->was_lost = health->written = false;
 	health->xid = 0;
+	if (was >= HOLD_AFTER_JOB)
+		ProbeAgain(number, "failure");
 	if (was == HOLD_RESET)
 		DevicesUntilResetChanged();
 	free(name);
@@ -228,7 +232,7 @@ static void
 write_down(int number)
 {
 	Health	   *health = &healths[number];
-	char	   *name = file_name(DeviceNumber(number)->uuid);
+	char	   *name = HealthFileName(DeviceNumber(number)->uuid);
 	char	   *line = Format("%s %s %d %d\n", boot_id,
 							  hold_names[health->hold], health->xid,
 							  health->was_lost);
@@ -258,19 +262,21 @@ HealthCheck(void)
 }
 
 /*
- * Ends or changes a hold if its condition is met. Returns true if the device
- * went out of service, or came back.
+ * Ends or changes a hold if its condition is met, and advances the device's
+ * test. Returns true if the device went out of service, or came back, or is out
+ * of service for another reason.
  */
 static bool
 check_hold(int number)
 {
 	Health	   *health = &healths[number];
 	const Device *device = DeviceNumber(number);
+	bool		news;
 	bool		now;
 
 	if (health->hold != HOLD_NONE)
 	{
-		char	   *name = file_name(device->uuid);
+		char	   *name = HealthFileName(device->uuid);
 
 		if (!health->written)
 			write_down(number);
@@ -290,14 +296,19 @@ check_hold(int number)
 	if (health->hold == HOLD_LEFTOVER && device->seen_ns > health->since_ns &&
 		clean(device))
 		release(number, "clean");
+	if (device->lost || silent(device))
+		ProbeAgain(number, "failure");
+	news = ProbeCheck(number, health->hold == HOLD_NONE && !device->lost &&
+					  !silent(device) && !in_use(number));
 	now = serves(number);
 	if (now == health->served)
-		return false;
+		return news;
 	health->served = now;
 	LogLine("event=%s device=%d uuid=%s reason=%s xid=%d",
 			now ? "device_back" : "device_broken", number, device->uuid,
 			now ? "-" : device->lost ? "lost" :
-			health->hold != HOLD_NONE ? hold_names[health->hold] : "silent",
+			health->hold != HOLD_NONE ? hold_names[health->hold] :
+			silent(device) ? "silent" : "probe",
 			health->xid);
 	return true;
 }
@@ -310,7 +321,59 @@ serves(int number)
 
 	if (device->lost || how == HOLD_RESET)
 		return false;
-	return (how == HOLD_NONE && !silent(device)) || in_use(number);
+	return (how == HOLD_NONE && !silent(device) && ProbePassed(number)) ||
+		in_use(number);
+}
+
+/*
+ * Returns why each device that is out of service is, by its number, for the
+ * node's description.
+ */
+json_t *
+HealthReasons(void)
+{
+	json_t	   *reasons = json_object();
+
+	for (int i = 0; i < DeviceCount(); i++)
+	{
+		char	   *number = Format("%d", i);
+		char	   *why = serves(i) ? NULL : reason(i);
+
+		if (why != NULL)
+			json_object_set_new(reasons, number, json_string(why));
+		free(number);
+		free(why);
+	}
+	return reasons;
+}
+
+/* Returns why a device that does not serve is out of service. */
+static char *
+reason(int number)
+{
+	const Health *health = &healths[number];
+	const char *meaning = XidMeaning(health->xid);
+
+	if (DeviceNumber(number)->lost)
+		return Dup("the driver does not reach it");
+	if (health->hold >= HOLD_AFTER_JOB)
+		return Format("Xid %d%s%s: it needs a reset", health->xid,
+					  *meaning == '\0' ? "" : ": ", meaning);
+	if (health->hold == HOLD_LEFTOVER)
+		return Dup("memory or processes were left on it");
+	if (silent(DeviceNumber(number)))
+		return Dup("the driver does not answer about it");
+	return Dup(ProbeReason(number));
+}
+
+/*
+ * Keeps a device that was tested out of service while something is left on it.
+ */
+void
+HealthHoldUntilClean(int number)
+{
+	if (!clean(DeviceNumber(number)))
+		hold(number, HOLD_LEFTOVER, 0);
 }
 
 /*
@@ -353,7 +416,7 @@ HealthAllows(uint64_t gpus)
 	for (int i = 0; i < DeviceCount(); i++)
 	{
 		if ((gpus >> i & 1) != 0 &&
-			(healths[i].hold != HOLD_NONE || !serves(i)))
+			(healths[i].hold != HOLD_NONE || !serves(i) || !ProbePassed(i)))
 			return false;
 	}
 	return true;
@@ -470,15 +533,17 @@ has_leftovers(const LocalAttempt *attempt, int number)
 
 /*
  * Ends a device's hold because the operator has reset or cleaned the device.
+ * If devices are tested, it is tested again.
  */
 void
 HealthReset(const char *uuid)
 {
-	char	   *name = file_name(uuid);
+	char	   *name = HealthFileName(uuid);
+	bool		tested = ProbeForget(name);
 
 	if (folder() < 0)
 		Die("could not open %s/devices: %s", config.state, strerror(errno));
-	if (unlinkat(folder(), name, 0) != 0)
+	if (unlinkat(folder(), name, 0) != 0 && !tested)
 		Die("nothing holds %s out of service: %s", uuid, strerror(errno));
 	printf("%s may serve again\n", uuid);
 	exit(0);

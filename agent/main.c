@@ -61,6 +61,7 @@
 #include "nvml_watch.h"
 #include "orders.h"
 #include "poke.h"
+#include "probe.h"
 #include "pull_image.h"
 #include "relay_run.h"
 #include "sessions.h"
@@ -335,7 +336,7 @@ handle_signals(void)
 	{
 		if (!CheckpointChildGone(pid, status) && !NvmlChildGone(pid) &&
 			!TrashChildGone(pid) && !SpotChildGone(pid) &&
-			!TopologyChildGone(pid) &&
+			!TopologyChildGone(pid) && !ProbeChildGone(pid, status) &&
 			!SessionChildGone(pid) &&
 			!LogFolderChildGone(pid, status) && !PullChildGone(pid, status, AttemptPulled))
 			AttemptChildGone(pid);

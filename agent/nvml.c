@@ -15,11 +15,14 @@
  *     link INDEX MBPS DOMAIN   Its NVLinks, and its fabric or "-"; each minute.
  *     pcie INDEX FIRST  The first GPU with which it shares a host bridge.
  *     sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
+ *     remap INDEX REMAP
  *     xid INDEX CODE
  *     done N            The answer to "look N" is complete.
  *     failed WHY        The process ends.
  *
- * A value of -1 means that NVML does not report it. The process reads lines
+ * A value of -1 means that NVML does not report it. REMAP is 1 if a row of
+ * memory is to be remapped at the next reset, and 2 if one could not be
+ * remapped. The process reads lines
  * "look N". Each GPU has its own event set, so that a lost GPU does not
  * suppress the events of others.
  *-------------------------------------------------------------------------
@@ -68,6 +71,8 @@ static struct
 	int			(*utilization) (NvmlDevice, NvmlUtilization *);
 	int			(*processes) (NvmlDevice, unsigned int *, void *);
 	int			(*ecc) (NvmlDevice, int, int, unsigned long long *);
+	int			(*remapped) (NvmlDevice, unsigned int *, unsigned int *,
+							 unsigned int *, unsigned int *);
 	int			(*supported) (NvmlDevice, unsigned long long *);
 	int			(*set_create) (NvmlEventSet *);
 	int			(*set_register) (NvmlDevice, unsigned long long, NvmlEventSet);
@@ -100,6 +105,7 @@ static const struct
 			"nvmlDeviceGetComputeRunningProcesses_v2",
 	"nvmlDeviceGetComputeRunningProcesses"}},
 	{&nvml.ecc, false, {"nvmlDeviceGetTotalEccErrors"}},
+	{&nvml.remapped, false, {"nvmlDeviceGetRemappedRows"}},
 	{&nvml.supported, false, {"nvmlDeviceGetSupportedEventTypes"}},
 	{&nvml.set_create, false, {"nvmlEventSetCreate"}},
 	{&nvml.set_register, false, {"nvmlDeviceRegisterEvents"}},
@@ -125,6 +131,7 @@ static void open_gpu(int index);
 static bool open_events(NvmlGpu *gpu);
 static void write_events(int index);
 static void write_state(int index);
+static void write_remap(int index);
 static int	used_mib(NvmlDevice device, long long *used);
 static void write_states(void);
 static void write_links(int index);
@@ -385,6 +392,27 @@ write_state(int index)
 		   code == NVML_OK || code == NVML_NOT_SUPPORTED ? "ok" :
 		   code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED ? "lost" :
 		   "error", used, processes, busy, ecc);
+	if (code == NVML_OK || code == NVML_NOT_SUPPORTED)
+		write_remap(index);
+}
+
+/* Writes whether rows of a GPU's memory are to be remapped, or were not. */
+static void
+write_remap(int index)
+{
+	unsigned int corrected = 0;
+	unsigned int uncorrected = 0;
+	unsigned int pending = 0;
+	unsigned int failed = 0;
+	int			remap = -1;
+
+	enter(index);
+	if (nvml.remapped != NULL &&
+		nvml.remapped(gpus[index].device, &corrected, &uncorrected, &pending,
+					  &failed) == NVML_OK)
+		remap = failed != 0 ? 2 : pending != 0 ? 1 : 0;
+	leave();
+	printf("remap %d %d\n", index, remap);
 }
 
 /*

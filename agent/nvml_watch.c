@@ -88,6 +88,7 @@ static void know(int number, int index, int minor, long long memory,
 static void number_new_gpus(void);
 static void parse_ready(void);
 static void parse_state(const char *line);
+static void parse_remap(const char *line);
 static void parse_xid(const char *line);
 static void parse_link(const char *line);
 static void parse_pcie(const char *line);
@@ -475,6 +476,8 @@ parse_line(char *line)
 		parse_gpu(line);
 	else if (strncmp(line, "sight ", 6) == 0)
 		parse_state(line);
+	else if (strncmp(line, "remap ", 6) == 0)
+		parse_remap(line);
 	else if (strncmp(line, "xid ", 4) == 0)
 		parse_xid(line);
 	else if (strncmp(line, "link ", 5) == 0)
@@ -633,6 +636,18 @@ parse_state(const char *line)
 		if (more && !device->events)
 			DeviceXid(number_of(index), XID_DOUBLE_BIT);
 	}
+}
+
+/* Parses whether rows of a GPU's memory are to be remapped. */
+static void
+parse_remap(const char *line)
+{
+	int			index;
+	int			remap;
+
+	if (sscanf(line, "remap %d %d", &index, &remap) == 2 &&
+		number_of(index) >= 0)
+		DeviceNumber(number_of(index))->remap = remap;
 }
 
 static void

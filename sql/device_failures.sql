@@ -186,6 +186,35 @@ SELECT pg_temp.check_none('no node is told anything about the job any more',
 $$ SELECT * FROM unnest('{dev-1,dev-2,dev-3}'::text[]) n, pg_temp.reports(n) $$);
 
 \echo
+\echo # An agent says why devices are out of service
+SELECT pg_temp.check_value('no device has a reason before', (SELECT string_agg(out_of_service::text, ' ') FROM gpucredit.nodes WHERE node = 'dev-1'), NULL);
+SELECT pg_temp.check_none('a heartbeat with reasons is answered as any other', $$ SELECT * FROM gpucredit.heartbeat('dev-1', '{0-1}', '{}',
+	'{"out_of_service": {"2": "its test failed: no answer", "3": "Xid 79"}}') $$);
+SELECT pg_temp.check_rows('nodes shows the reasons', $$ SELECT node, healthy, out_of_service FROM gpucredit.nodes WHERE node = 'dev-1' $$, $$
+	node  | healthy | out_of_service
+	dev-1 | {0-1}   | {"2": "its test failed: no answer", "3": "Xid 79"}
+$$);
+SELECT pg_temp.check_rows('the audit row of the devices has them', $$ SELECT decision, detail ->> 'healthy' AS healthy, detail ->> 'out_of_service' AS reasons
+	FROM gpucredit.audit WHERE operation = 'heartbeat' AND detail ->> 'node' = 'dev-1' ORDER BY audit DESC LIMIT 1 $$, $$
+	decision      | healthy | reasons
+	device_failed | {0-1}   | {"2": "its test failed: no answer", "3": "Xid 79"}
+$$);
+SELECT pg_temp.check_rows('the metric has a row for each of them', $$ SELECT labels ->> 'device' AS device, labels ->> 'reason' AS reason, value
+	FROM gpucredit.metric_samples('{device_out_of_service}') WHERE labels ->> 'node' = 'dev-1' ORDER BY 1 $$, $$
+	device | reason                     | value
+	2      | its test failed: no answer | 1
+	3      | Xid 79                     | 1
+$$);
+SELECT pg_temp.check_error(format('reasons as %s are refused', left(bad, 40)), format($$SELECT * FROM gpucredit.heartbeat('dev-1', '{0-3}', '{}', %L)$$,
+	format('{"out_of_service": %s}', bad)), '22023')
+FROM unnest(ARRAY['"x"', '["x"]', '{"64": "x"}', '{"-1": "x"}', '{"03": "x"}', '{"": "x"}', '{"a": "x"}', '{"3": ""}', '{"3": 1}', '{"3": null}',
+	'{"3": {"a": "x"}}', '{"3": "a\u0007"}', format('{"3": "%s"}', repeat('x', 256))]) bad;
+SELECT pg_temp.check_value('what was refused has changed nothing', (SELECT concat_ws(' ', healthy, out_of_service) FROM gpucredit.nodes WHERE node = 'dev-1'),
+	'{0-1} {"2": "its test failed: no answer", "3": "Xid 79"}');
+SELECT pg_temp.check_none('all devices work again', $$ SELECT * FROM gpucredit.heartbeat('dev-1', '{0-3}', '{}', '{"out_of_service": {}}') $$);
+SELECT pg_temp.check_none('no device has a reason after', $$ SELECT * FROM gpucredit.nodes WHERE out_of_service IS NOT NULL $$);
+
+\echo
 \echo # The sweep of nodes where nothing can be written
 BEGIN READ ONLY;
 SELECT pg_temp.check_error('the sweep of nodes fails as a write in a read-only transaction, and blames no row as bad data',

@@ -202,7 +202,8 @@ CREATE VIEW gpucredit.nodes AS
 			CASE WHEN n.nvlink_mbps IS NOT NULL THEN 'nvlink_mbps' END,
 			CASE WHEN n.leaf_mbps IS NOT NULL THEN 'leaf_mbps' END,
 			CASE WHEN n.spine_mbps IS NOT NULL THEN 'spine_mbps' END], NULL)
-			AS registered
+			AS registered,
+		nullif(n.about -> 'out_of_service', '{}') AS out_of_service
 	FROM (SELECT gpucredit.now() AS at,
 			pg_catalog.current_setting('gpucredit.node_suspect')::interval
 				AS suspect,
@@ -226,6 +227,8 @@ COMMENT ON COLUMN gpucredit.nodes.leaf_mbps IS 'Mb/s of the node to its leaf; NU
 COMMENT ON COLUMN gpucredit.nodes.spine_mbps IS 'The node''s part, in Mb/s, of what its leaf has to the spine; NULL: unknown.';
 COMMENT ON COLUMN gpucredit.nodes.discovered IS 'What its agent reported by report_topology; NULL: nothing.';
 COMMENT ON COLUMN gpucredit.nodes.registered IS 'Which of these columns register_node named, so that they apply whatever the agent discovers.';
+
+COMMENT ON COLUMN gpucredit.nodes.out_of_service IS 'Why devices are out of service, by their numbers, as its agent reported; NULL: none is, or the agent names no reasons.';
 
 DO $dump$
 DECLARE

@@ -56,6 +56,7 @@ BEGIN ATOMIC
 		('devices_usable', 'gauge', 'Devices that are healthy on nodes that get new work, or taken although they are not: devices_allocated is a part of them.'),
 		('devices_allocated', 'gauge', 'Devices given to attempts; a share counts as such.'),
 		('devices_fenced', 'gauge', 'Devices of attempts that are over and not seen gone.'),
+		('device_out_of_service', 'gauge', 'A device that its agent does not call healthy, and why; 1 each.'),
 		('nodes_registered', 'gauge', 'Nodes, by pool and state.'),
 		('uncontained_nodes', 'gauge', 'Nodes whose agents cannot hold jobs together or limit their memory, for want of a cgroup.'),
 		('holds_open', 'gauge', 'Open holds, of jobs and of callers.'),
@@ -126,6 +127,7 @@ BEGIN ATOMIC
 	n AS (
 		SELECT n.node, n.pool, n.gpu_type, n.gpus,
 			n.about ->> 'containment' AS containment,
+			n.healthy AS works, n.about -> 'out_of_service' AS reasons,
 			CASE WHEN n.draining IS NULL AND n.reclaim_at IS NULL
 				THEN n.healthy ELSE '{}' END AS healthy,
 			CASE WHEN n.reclaim_at <= cluster_gauges.at THEN 'gone'
@@ -166,7 +168,14 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT 'uncontained_nodes', jsonb_build_object('pool', n.pool),
 		count(*) FILTER (WHERE n.containment <> 'cgroup')
-	FROM n GROUP BY n.pool;
+	FROM n GROUP BY n.pool
+	UNION ALL
+	SELECT 'device_out_of_service', jsonb_build_object('pool', n.pool,
+		'node', n.node, 'device', i.i::text,
+		'reason', coalesce(n.reasons ->> i.i::text, '')), 1
+	FROM n CROSS JOIN LATERAL generate_series(0, n.gpus - 1) AS i (i)
+	WHERE gpucredit.gpu_count(n.works) < n.gpus
+		AND NOT n.works OPERATOR(gpucredit.@>) i.i;
 END;
 COMMENT ON FUNCTION gpucredit_internal.cluster_gauges(timestamptz) IS
 'metrics: nodes and devices.';
@@ -306,7 +315,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit_internal.cluster_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL
-			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,nodes_registered,uncontained_nodes}')
+			OR metric_samples.families && '{devices_registered,devices_healthy,devices_usable,devices_allocated,devices_fenced,device_out_of_service,nodes_registered,uncontained_nodes}')
 		UNION ALL
 		SELECT g.* FROM clock, LATERAL gpucredit_internal.money_gauges(clock.at) g
 		WHERE (metric_samples.families IS NULL

@@ -123,7 +123,7 @@ CREATE VIEW gpucredit_views.nodes WITH (security_invoker) AS
 		n.spot, n.state, n.reason, n.deadline, n.heard_at, n.takes_work,
 		n.containment, n.pulling, n.nvlink_domain, n.leaf, n.spine,
 		n.nvlink_mbps, n.leaf_mbps, n.spine_mbps, n.discovered,
-		array_to_string(n.registered, ' ') AS registered
+		array_to_string(n.registered, ' ') AS registered, n.out_of_service
 	FROM gpucredit.nodes n;
 COMMENT ON VIEW gpucredit_views.nodes IS
 'Machines with their devices, and their present states. Key: node';

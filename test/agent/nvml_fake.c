@@ -10,6 +10,8 @@
  *							NVLinks that are up, and of which version; the byte
  *							that a fabric's UUID repeats, 0 for none, and the
  *							clique; which PCIe host bridge
+ *	rows INDEX PENDING FAILED	whether rows of its memory are to be remapped, or
+ *							could not be
  *	xid INDEX CODE			an event, which each event set that was there hears
  *
  * HOW is ok, lost, hang, or noevents.  Compiled with -DOLD it has none of the
@@ -41,6 +43,8 @@ typedef struct FakeGpu
 	int			cluster;
 	int			clique;
 	int			bridge;
+	int			pending;
+	int			failed;
 } FakeGpu;
 
 /* An event set is of one GPU here. */
@@ -86,8 +90,17 @@ read_gpu(int index, FakeGpu *gpu, int *events)
 			n++;
 			one.links = one.version = one.cluster = one.clique = 0;
 			one.bridge = -1;
+			one.pending = one.failed = 0;
 			if (one.index == index)
 				*gpu = one;
+		}
+		else if (sscanf(line, "rows %d %d %d", &which, &one.pending,
+						&one.failed) == 3)
+		{
+			if (which != index)
+				continue;
+			gpu->pending = one.pending;
+			gpu->failed = one.failed;
 		}
 		else if (sscanf(line, "place %d %d %d %d %d %d", &which, &one.links,
 						&one.version, &one.cluster, &one.clique,
@@ -235,6 +248,20 @@ nvmlDeviceGetTotalEccErrors(NvmlDevice device, int type, int counter,
 	(void) type;
 	(void) counter;
 	*errors = gpu.ecc;
+	return code;
+}
+
+int
+nvmlDeviceGetRemappedRows(NvmlDevice device, unsigned int *corrected,
+						  unsigned int *uncorrected, unsigned int *pending,
+						  unsigned int *failed)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	*corrected = *uncorrected = 0;
+	*pending = (unsigned int) gpu.pending;
+	*failed = (unsigned int) gpu.failed;
 	return code;
 }
 

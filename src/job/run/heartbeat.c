@@ -358,6 +358,7 @@ compare_about(NodeBeat *beat, SqlResult row)
 static void
 audit_health(const NodeBeat *beat, GpuSet before)
 {
+	char	   *reasons = AboutOutOfService(&beat->about);
 	StringInfo	line;
 	AuditRow	audit = {.operation = "heartbeat", .at = beat->now,
 		.decision = before & ~beat->healthy ? "device_failed" :
@@ -367,6 +368,8 @@ audit_health(const NodeBeat *beat, GpuSet before)
 	AuditText(&audit, "pool", beat->pool);
 	AuditText(&audit, "was", GpuSetToCString(before));
 	AuditText(&audit, "healthy", GpuSetToCString(beat->healthy));
+	if (reasons != NULL)
+		AuditNumber(&audit, "out_of_service", reasons);
 	AuditWrite(&audit);
 	if (beat->healthy & ~before)
 		WakePool(beat->pool);
@@ -376,6 +379,8 @@ audit_health(const NodeBeat *beat, GpuSet before)
 	LogText(line, "pool", beat->pool);
 	LogText(line, "was", GpuSetToCString(before));
 	LogText(line, "healthy", GpuSetToCString(beat->healthy));
+	if (reasons != NULL)
+		LogText(line, "out_of_service", reasons);
 	LogAtCommit(line);
 }
 

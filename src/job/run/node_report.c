@@ -11,7 +11,8 @@
  * which the agent receives datagrams.  containment is the mechanism that keeps
  * a job's processes together: cgroup, cgroup_no_memory (a cgroup that does not
  * limit their memory) or none.  pulling lists attempts that wait for their
- * image.  sessions lists the terminals and forwarded ports that are open
+ * image.  out_of_service says, by the number of each device that the agent keeps
+ * out of service, why it does.  sessions lists the terminals and forwarded ports that are open
  * (open_session.c).  signals lists the signals to jobs that were delivered
  * (signal_job.c).  Unknown members are dropped, so that an agent may be newer
  * than the server.
@@ -30,8 +31,8 @@
 #include "types/control.h"
 
 static const char *const known[] = {"address", "boot_id", "containment",
-	"devices", "incarnation", "logs", "poke", "pulling", "sessions", "signals",
-"version"};
+	"devices", "incarnation", "logs", "out_of_service", "poke", "pulling", "sessions",
+"signals", "version"};
 
 #define MOST_SESSIONS	1000
 #define MOST_SIGNALS	1000
@@ -43,6 +44,8 @@ static char *text_of(const JsonbValue *value);
 static bool is_name(const JsonbValue *value);
 static void check_names(JsonbValue *value, const char *word, int most,
 						const char *hint);
+static void check_reasons(JsonbValue *value);
+static bool is_device(const JsonbValue *key);
 static Jsonb *known_words(const Jsonb *json);
 static pg_attribute_noreturn() void refuse(const char *word,
 										   const char *hint);
@@ -88,6 +91,9 @@ ParseNodeReport(FunctionCallInfo fcinfo, int n)
 	if (value != NULL)
 		check_names(value, "pulling", MOST_PULLING, "Write an array of "
 					"'org/job/attempt', of 1000 attempts at most.");
+	value = find(json, "out_of_service");
+	if (value != NULL)
+		check_reasons(value);
 	value = find(json, "sessions");
 	if (value != NULL)
 		check_names(value, "sessions", MOST_SESSIONS, "Write an array of the "
@@ -193,6 +199,61 @@ check_names(JsonbValue *value, const char *word, int most, const char *hint)
 		if (token == WJB_ELEM && (!is_name(&v) || ++n > most))
 			refuse(word, hint);
 	}
+}
+
+/*
+ * Refuses a value that is not an object with a text for each device that it
+ * names.
+ */
+static void
+check_reasons(JsonbValue *value)
+{
+	const char *hint = "Write an object that names devices by their numbers, "
+		"0 to 63, and says of each, as a text of 1 to 255 bytes, why it is "
+		"out of service.";
+	JsonbIterator *it;
+	JsonbIteratorToken token;
+	JsonbValue	v;
+
+	if (value->type != jbvBinary ||
+		!JsonContainerIsObject(value->val.binary.data))
+		refuse("out_of_service", hint);
+	it = JsonbIteratorInit(value->val.binary.data);
+	while ((token = JsonbIteratorNext(&it, &v, true)) != WJB_DONE)
+	{
+		if ((token == WJB_KEY && !is_device(&v)) ||
+			(token == WJB_VALUE && !is_name(&v)))
+			refuse("out_of_service", hint);
+	}
+}
+
+/* Whether a key is the number of a device that a node may have. */
+static bool
+is_device(const JsonbValue *key)
+{
+	const char *text = key->val.string.val;
+	int			length = key->val.string.len;
+
+	if (length == 1)
+		return text[0] >= '0' && text[0] <= '9';
+	return length == 2 && text[0] >= '1' && text[0] <= '6' &&
+		text[1] >= '0' && text[1] <= (text[0] == '6' ? '3' : '9');
+}
+
+/*
+ * Returns why devices are out of service, as the report says: a JSON object, or
+ * NULL if it names none.
+ */
+char *
+AboutOutOfService(const About *about)
+{
+	JsonbValue *value = about->json == NULL ? NULL :
+		find(about->json, "out_of_service");
+
+	if (value == NULL || JsonContainerSize(value->val.binary.data) == 0)
+		return NULL;
+	return JsonbToCString(NULL, value->val.binary.data,
+						  value->val.binary.len);
 }
 
 /* Copies a report without its unknown members. */

@@ -22,6 +22,7 @@ typedef struct About
 
 extern About ParseNodeReport(FunctionCallInfo fcinfo, int n);
 extern About AboutOf(Jsonb *json);
+extern char *AboutOutOfService(const About *about);
 extern bool AboutFollows(const char *node, const About *reported,
 						 const About *before, const char *boot_before);
 
