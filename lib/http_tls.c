@@ -192,7 +192,7 @@ copy_current(gnutls_pcert_st * chain, gnutls_privkey_t key)
  * use, which GnuTLS frees.
  */
 static int
-give_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
+retrieve_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
 				 gnutls_pcert_st * *chain, unsigned int *length,
 				 gnutls_ocsp_data_st * *ocsp, unsigned int *ocsp_length,
 				 gnutls_privkey_t * key, unsigned int *flags)
@@ -230,7 +230,7 @@ TlsOptions(void)
 
 	if (!TlsIsOn())
 		return none;
-	options[1].ptr_value = (void *) (uintptr_t) give_certificate;
+	options[1].ptr_value = (void *) (uintptr_t) retrieve_certificate;
 	return options;
 }
 
