@@ -447,12 +447,17 @@ COMMENT ON FUNCTION gpucredit_registry.use_objects(text, bytea[]) IS
 
 /*
  * Returns where the bytes [first, last] of an object are stored: ranges of
- * packs, with neighbours merged, or the body of an object in the table.
+ * packs, with neighbours merged, or the body of an object in the table. Each
+ * download calls it, so it is in a language that keeps its plan.
  */
 CREATE FUNCTION gpucredit_registry.pieces(object bytea, first bigint, last bigint)
 RETURNS TABLE (pack bigint, first_byte bigint, length bigint, body bytea)
-LANGUAGE sql STABLE ROWS 10
-BEGIN ATOMIC
+LANGUAGE plpgsql STABLE ROWS 10
+SET search_path = pg_catalog, pg_temp
+AS $$
+#variable_conflict use_column
+BEGIN
+	RETURN QUERY
 	WITH
 	cut AS (
 		SELECT s.ordinal, s.first_byte, s.chunks
@@ -483,11 +488,12 @@ BEGIN ATOMIC
 					OR lag(p.first_byte + p.length) OVER w IS DISTINCT FROM p.first_byte
 					AS begins
 				FROM part p WINDOW w AS (ORDER BY p.ordinal, p.n)) p)
-	SELECT r.pack, min(r.first_byte), sum(r.length)::bigint,
+	SELECT r.pack::bigint, min(r.first_byte)::bigint, sum(r.length)::bigint,
 		(array_agg(substr(r.body, r.skipped::int + 1, r.length::int)))[1]
 	FROM run r
 	GROUP BY r.number, r.pack
 	ORDER BY r.number;
-END;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.pieces(bytea, bigint, bigint) IS
 'Internal: where the bytes of an object from the first to the last, counted from 0, are stored.';

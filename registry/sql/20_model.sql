@@ -77,13 +77,16 @@ COMMENT ON FUNCTION gpucredit_registry.caller_name(gpucredit_registry.caller) IS
 
 /*
  * Returns what a caller may do with a repository: read, write, admin, or NULL
- * for nothing. A token of scope "read" limits it.
+ * for nothing. A token of scope "read" limits it. Each request calls it, so it
+ * is in a language that keeps its plan.
  */
 CREATE FUNCTION gpucredit_registry.permission_of(org text, model bigint,
 	caller gpucredit_registry.caller) RETURNS text
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-	SELECT CASE
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN (SELECT CASE
 			WHEN max(g.level) > 0 AND coalesce((caller).scope, 'read') = 'read' THEN 'read'
 			ELSE ('{read,write,admin}'::text[])[max(g.level)]
 		END
@@ -101,8 +104,9 @@ BEGIN ATOMIC
 		WHERE p.org = permission_of.org AND p.model = permission_of.model
 			AND (p.principal IN ('*', 'org:' || (caller).org)
 				OR starts_with('account:' || (caller).org || '/' || (caller).account || '/',
-					p.principal || '/'))) g;
-END;
+					p.principal || '/'))) g);
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.permission_of(text, bigint, gpucredit_registry.caller) IS
 'Internal: read, write, admin or NULL: what a caller may do with a repository.';
 

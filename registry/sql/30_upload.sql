@@ -150,50 +150,94 @@ CREATE TYPE gpucredit_registry.upload_result AS (
 );
 
 /*
- * Returns why an organisation may not store this number of additional bytes,
- * including those that open uploads have announced, or NULL. The caller holds
- * the lock of the organisation's usage.
+ * What an account may store: nothing, for the reason "denial", or this number
+ * of additional bytes of its organisation; NULL: any number.
+ */
+CREATE TYPE gpucredit_registry.upload_room AS (
+	denial text,
+	bytes numeric
+);
+
+/*
+ * Returns what the account of a repository may store beyond what is stored, and
+ * beyond what open uploads have announced. Whoever opens many uploads computes
+ * it once, because it reads all that are open. The caller holds the lock of the
+ * organisation's usage.
+ */
+CREATE FUNCTION gpucredit_registry.upload_room(m gpucredit_registry.model)
+RETURNS gpucredit_registry.upload_room
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	room gpucredit_registry.upload_room;
+	credit numeric;
+	allowed bigint;
+BEGIN
+	SELECT b.spendable INTO credit
+	FROM gpucredit.balance((m).org, (m).account) b;
+	room.denial := CASE
+		WHEN EXISTS (SELECT FROM gpucredit.account a
+			WHERE a.org = (m).org AND a.suspended AND (a.account IN ('', (m).account)
+				OR starts_with((m).account, a.account || '/')))
+		THEN 'account_suspended'
+		WHEN credit <= 0 THEN 'insufficient_credits'
+	END;
+	SELECT q.bytes INTO allowed FROM gpucredit_registry.quota q WHERE q.org = (m).org;
+	IF allowed IS NOT NULL THEN
+		room.bytes := allowed - gpucredit_registry.unique_bytes((m).org)
+			- (SELECT coalesce(sum(u.size - coalesce((SELECT sum(p.received)
+					FROM gpucredit_registry.upload_part p
+					WHERE p.org = u.org AND p.upload = u.upload), 0)), 0)
+				FROM gpucredit_registry.upload u
+				WHERE u.org = (m).org AND u.expires_at > gpucredit.now());
+	END IF;
+	RETURN room;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.upload_room(gpucredit_registry.model) IS
+'Internal: what the account of a repository may store.';
+
+/* Returns why this number of bytes does not fit into a room; NULL: it does. */
+CREATE FUNCTION gpucredit_registry.room_denial(room gpucredit_registry.upload_room, size bigint)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+BEGIN ATOMIC
+	SELECT coalesce((room).denial, CASE WHEN size > (room).bytes THEN 'storage_quota' END);
+END;
+COMMENT ON FUNCTION gpucredit_registry.room_denial(gpucredit_registry.upload_room, bigint) IS
+'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
+
+/*
+ * Returns why the account of a repository may not store this number of
+ * additional bytes, or NULL. The caller holds the lock of the organisation's
+ * usage.
  */
 CREATE FUNCTION gpucredit_registry.upload_denial(m gpucredit_registry.model,
 	size bigint) RETURNS text
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
-DECLARE
-	credit numeric;
-	expected bigint;
 BEGIN
-	SELECT b.spendable INTO credit
-	FROM gpucredit.balance((m).org, (m).account) b;
-	SELECT coalesce(sum(u.size - coalesce((SELECT sum(p.received)
-			FROM gpucredit_registry.upload_part p
-			WHERE p.org = u.org AND p.upload = u.upload), 0)), 0)
-	INTO expected
-	FROM gpucredit_registry.upload u
-	WHERE u.org = (m).org AND u.expires_at > gpucredit.now();
-	RETURN CASE
-		WHEN EXISTS (SELECT FROM gpucredit.account a
-			WHERE a.org = (m).org AND a.suspended AND (a.account IN ('', (m).account)
-				OR starts_with((m).account, a.account || '/')))
-		THEN 'account_suspended'
-		WHEN credit <= 0 THEN 'insufficient_credits'
-		WHEN gpucredit_registry.unique_bytes((m).org) + expected + upload_denial.size
-			> (SELECT q.bytes FROM gpucredit_registry.quota q WHERE q.org = (m).org)
-		THEN 'storage_quota'
-	END;
+	RETURN gpucredit_registry.room_denial(gpucredit_registry.upload_room(m),
+		upload_denial.size);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.upload_denial(gpucredit_registry.model, bigint) IS
 'Internal: NULL, or storage_quota, insufficient_credits or account_suspended.';
 
+/*
+ * Opens an upload. A batch passes "room" from one to the next: it is computed
+ * when the first one needs it, under the lock of the organisation's usage,
+ * which is held until the transaction ends.
+ */
 CREATE FUNCTION gpucredit_registry.begin_upload(m gpucredit_registry.model,
-	sha256 bytea, size bigint, parts boolean, caller gpucredit_registry.caller)
-RETURNS gpucredit_registry.upload_result
+	sha256 bytea, size bigint, parts boolean, caller gpucredit_registry.caller,
+	INOUT room gpucredit_registry.upload_room, OUT r gpucredit_registry.upload_result)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	r gpucredit_registry.upload_result;
 	sends text := gpucredit_registry.caller_name(begin_upload.caller);
 BEGIN
 	IF begin_upload.size IS NULL OR begin_upload.size NOT BETWEEN 0 AND 1::bigint << 42
@@ -209,7 +253,7 @@ BEGIN
 	THEN
 		r.status := 'present';
 		r.received := begin_upload.size;
-		RETURN r;
+		RETURN;
 	END IF;
 	/*
 	 * Uploads wait for each other here, so that together they stay within the
@@ -226,22 +270,24 @@ BEGIN
 		AND u.expires_at > gpucredit.now();
 	IF FOUND THEN
 		r.status := 'open';
-		RETURN r;
+		RETURN;
 	END IF;
-	r.reason := gpucredit_registry.upload_denial(m, begin_upload.size);
+	room := coalesce(room, gpucredit_registry.upload_room(m));
+	r.reason := gpucredit_registry.room_denial(room, begin_upload.size);
 	IF r.reason IS NOT NULL THEN
 		r.status := 'denied';
 		PERFORM gpucredit_registry.record(m.org, 'start_upload', NULL,
 			jsonb_build_object('model', m.model, 'size', begin_upload.size,
 				'denied', r.reason));
 		PERFORM gpucredit_registry.report_denial(m.org, m.account, r.reason);
-		RETURN r;
+		RETURN;
 	END IF;
 	/* An upload that ended without all its bytes is replaced. */
 	PERFORM gpucredit_registry.drop_upload(u.org, u.upload)
 	FROM gpucredit_registry.upload u
 	WHERE u.org = m.org AND u.model = m.model AND u.object = begin_upload.sha256
 		AND u.caller = sends;
+	room.bytes := room.bytes - begin_upload.size;
 	r.expires_at := gpucredit.now() + interval '24 hours';
 	INSERT INTO gpucredit_registry.upload AS u (org, model, object, caller, size,
 		part_size, created_at, expires_at)
@@ -256,10 +302,9 @@ BEGIN
 		ELSE 1 END::int) n;
 	r.status := 'open';
 	r.received := 0;
-	RETURN r;
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.begin_upload(gpucredit_registry.model, bytea, bigint, boolean, gpucredit_registry.caller) IS
+COMMENT ON FUNCTION gpucredit_registry.begin_upload(gpucredit_registry.model, bytea, bigint, boolean, gpucredit_registry.caller, gpucredit_registry.upload_room) IS
 'Internal: opens an upload of a caller, or gives the one that he has open.';
 
 CREATE FUNCTION gpucredit_registry.start_upload(org text, model bigint,
@@ -271,8 +316,8 @@ DECLARE
 	m gpucredit_registry.model :=
 		gpucredit_registry.own_model(start_upload.org, start_upload.model);
 BEGIN
-	RETURN gpucredit_registry.begin_upload(m, start_upload.sha256, start_upload.size,
-		false, (m.org, m.account, 'write')::gpucredit_registry.caller);
+	RETURN (gpucredit_registry.begin_upload(m, start_upload.sha256, start_upload.size,
+		false, (m.org, m.account, 'write')::gpucredit_registry.caller, NULL)).r;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.start_upload(text, bigint, bytea, bigint) IS

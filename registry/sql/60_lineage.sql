@@ -58,6 +58,7 @@ RETURNS TABLE (related_org text, model text, related bigint, oid text, depth int
 	kind text, quarantined boolean)
 LANGUAGE plpgsql STABLE ROWS 1000
 SET search_path = pg_catalog, pg_temp
+SET jit = off
 AS $$
 BEGIN
 	IF NOT EXISTS (SELECT FROM gpucredit_registry.version v

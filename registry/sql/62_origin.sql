@@ -153,6 +153,7 @@ RETURNS gpucredit_registry.commit_result
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
 	r gpucredit_registry.commit_result;
@@ -283,8 +284,8 @@ DECLARE
 	u gpucredit_registry.upload_result;
 BEGIN
 	PERFORM gpucredit_registry.check_fingerprints(ARRAY[digest]);
-	u := gpucredit_registry.begin_upload(m, digest, receive_object.size, false,
-		(m.org, m.account, 'write')::gpucredit_registry.caller);
+	u := (gpucredit_registry.begin_upload(m, digest, receive_object.size, false,
+		(m.org, m.account, 'write')::gpucredit_registry.caller, NULL)).r;
 	status := u.status;
 	reason := u.reason;
 	received := u.received;

@@ -67,13 +67,16 @@ COMMENT ON FUNCTION gpucredit_registry.set_storage_price(text, numeric) IS
 item: storage or cold (not read for 90 days), credits per GB-month; egress, credits per GB. Errors: 22023.';
 
 CREATE FUNCTION gpucredit_registry.in_debt(org text, model bigint) RETURNS boolean
-LANGUAGE sql STABLE
-BEGIN ATOMIC
-	SELECT EXISTS (SELECT FROM gpucredit_registry.bill b
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	RETURN EXISTS (SELECT FROM gpucredit_registry.bill b
 			JOIN gpucredit_registry.model m ON m.org = b.org AND m.account = b.account
 		WHERE b.org = in_debt.org AND m.model = in_debt.model AND b.paid_at IS NULL
 			AND b.day < (gpucredit.now() AT TIME ZONE 'UTC')::date - 7);
-END;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_registry.in_debt(text, bigint) IS
 'Internal: has the account of a repository a bill that is unpaid for 7 days?';
 

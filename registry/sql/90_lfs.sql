@@ -31,25 +31,28 @@ COMMENT ON FUNCTION gpucredit_registry.body_of(gpucredit_registry.http_request) 
 
 /*
  * Returns the actions by which a client gets or sends one object, or an error.
+ * "room" is passed from one object of a batch to the next, see begin_upload().
  */
 CREATE FUNCTION gpucredit_registry.lfs_object(r gpucredit_registry.http_request,
-	m gpucredit_registry.model, transfer text, upload boolean, o jsonb) RETURNS jsonb
+	m gpucredit_registry.model, transfer text, upload boolean, o jsonb,
+	INOUT room gpucredit_registry.upload_room, OUT answer jsonb)
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	answer jsonb := jsonb_build_object('oid', o -> 'oid', 'size', o -> 'size',
-		'authenticated', true);
 	digest bytea;
+	begun record;
 	u gpucredit_registry.upload_result;
 	path text;
 	parts boolean;
 	refusal text;
 BEGIN
+	answer := jsonb_build_object('oid', o -> 'oid', 'size', o -> 'size', 'authenticated', true);
 	IF coalesce(o ->> 'oid', '') !~ '^[0-9a-f]{64}$'
 		OR coalesce(o ->> 'size', '') !~ '^[0-9]{1,18}$'
 	THEN
-		RETURN answer || '{"error": {"code": 422, "message": "an object has an oid of 64 hex digits and a size"}}';
+		answer := answer || '{"error": {"code": 422, "message": "an object has an oid of 64 hex digits and a size"}}';
+		RETURN;
 	END IF;
 	digest := decode(o ->> 'oid', 'hex');
 	IF NOT upload THEN
@@ -58,34 +61,41 @@ BEGIN
 			WHERE v.org = (m).org AND v.model = (m).model AND f.object = digest)
 			AND NOT gpucredit_registry.may_use_object((m).org, digest, (r).caller)
 		THEN
-			RETURN answer || '{"error": {"code": 404, "message": "object does not exist"}}';
+			answer := answer || '{"error": {"code": 404, "message": "object does not exist"}}';
+			RETURN;
 		END IF;
 		refusal := (gpucredit_registry.object_refusal(m, digest, (r).caller)).refusal;
 		IF refusal IS NOT NULL THEN
-			RETURN answer || jsonb_build_object('error', jsonb_build_object('code', 403,
+			answer := answer || jsonb_build_object('error', jsonb_build_object('code', 403,
 				'message', refusal));
+			RETURN;
 		END IF;
 		/*
 		 * The URL names the reader, because the client sends no token with it.
 		 */
 		path := concat_ws('/', format('/lfs/%s/%s/%s', (m).org, (m).model, o ->> 'oid'),
 			gpucredit_registry.url_encode(gpucredit_registry.caller_name((r).caller)));
-		RETURN answer || jsonb_build_object('actions', jsonb_build_object('download',
+		answer := answer || jsonb_build_object('actions', jsonb_build_object('download',
 			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'GET', path),
 				'expires_in', 3600)));
+		RETURN;
 	END IF;
 	parts := transfer = 'multipart' AND (o ->> 'size')::bigint > gpucredit_registry.part_bytes();
-	u := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint, parts, (r).caller);
+	begun := gpucredit_registry.begin_upload(m, digest, (o ->> 'size')::bigint, parts, (r).caller,
+		room);
+	room := begun.room;
+	u := begun.r;
 	IF u.status = 'present' THEN
-		RETURN answer;
+		RETURN;
 	ELSIF u.status = 'denied' THEN
-		RETURN answer || jsonb_build_object('error', jsonb_build_object(
+		answer := answer || jsonb_build_object('error', jsonb_build_object(
 			'code', CASE u.reason WHEN 'storage_quota' THEN 403 ELSE 402 END,
 			'message', u.reason));
+		RETURN;
 	END IF;
 	path := format('/lfs/%s/%s', (m).org, u.upload);
 	IF parts THEN
-		RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
+		answer := answer || jsonb_build_object('actions', jsonb_build_object('upload',
 			jsonb_build_object('href', gpucredit_registry.sign((r).base, 'POST', path),
 				'expires_in', 3600,
 				'header', jsonb_build_object('chunk_size', gpucredit_registry.part_bytes()::text)
@@ -93,14 +103,15 @@ BEGIN
 							gpucredit_registry.sign((r).base, 'PUT', format('%s/%s', path, p.part)))
 						FROM gpucredit_registry.upload_part p
 						WHERE p.org = (m).org AND p.upload = u.upload))));
+		RETURN;
 	END IF;
-	RETURN answer || jsonb_build_object('actions', jsonb_build_object('upload',
+	answer := answer || jsonb_build_object('actions', jsonb_build_object('upload',
 		jsonb_build_object('href', gpucredit_registry.sign((r).base,
 			CASE transfer WHEN 'tus' THEN 'PATCH' ELSE 'PUT' END, path || '/1'),
 			'expires_in', 3600)));
 END
 $$;
-COMMENT ON FUNCTION gpucredit_registry.lfs_object(gpucredit_registry.http_request, gpucredit_registry.model, text, boolean, jsonb) IS
+COMMENT ON FUNCTION gpucredit_registry.lfs_object(gpucredit_registry.http_request, gpucredit_registry.model, text, boolean, jsonb, gpucredit_registry.upload_room) IS
 'Internal: one object of a batch.';
 
 CREATE FUNCTION gpucredit_registry.lfs_batch(r gpucredit_registry.http_request,
@@ -114,6 +125,10 @@ DECLARE
 	transfer text := CASE WHEN upload AND b -> 'transfers' ? 'tus' THEN 'tus'
 		WHEN upload AND b -> 'transfers' ? 'multipart' THEN 'multipart' ELSE 'basic' END;
 	m gpucredit_registry.model;
+	o jsonb;
+	one record;
+	room gpucredit_registry.upload_room;
+	objects jsonb[] := '{}';
 BEGIN
 	m := gpucredit_registry.require_model(lfs_batch.org, lfs_batch.name, lfs_batch.kind,
 		(r).caller, CASE WHEN upload THEN 'write' ELSE 'read' END);
@@ -125,31 +140,42 @@ BEGIN
 		PERFORM gpucredit_registry.refuse_request(422, 'the batch is malformed',
 			'It has operation upload or download, at most 1,000 objects, and SHA-256.');
 	END IF;
+	FOR o IN SELECT jsonb_array_elements(b -> 'objects') LOOP
+		one := gpucredit_registry.lfs_object(r, m, transfer, upload, o, room);
+		room := one.room;
+		objects := objects || one.answer;
+	END LOOP;
 	RETURN gpucredit_registry.json_response(jsonb_build_object(
 			'transfer', transfer,
 			'hash_algo', 'sha256',
-			'objects', (SELECT coalesce(jsonb_agg(gpucredit_registry.lfs_object(r, m, transfer,
-					upload, o.o) ORDER BY o.n), '[]')
-				FROM jsonb_array_elements(b -> 'objects') WITH ORDINALITY AS o (o, n))),
+			'objects', to_jsonb(objects)),
 		200, '{"Content-Type": "application/vnd.git-lfs+json"}');
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_batch(gpucredit_registry.http_request, text, text, text) IS
 'Internal: POST REPOSITORY.git/info/lfs/objects/batch.';
 
-/* Answers a PUT of a part to a signed URL: the daemon receives the bytes. */
+/*
+ * Answers a PUT of a part to a signed URL: the daemon receives the bytes. The
+ * part is begun here, so that the daemon needs no call of its own for it; it has
+ * sent the number of its request as the header "writer".
+ */
 CREATE FUNCTION gpucredit_registry.lfs_put(r gpucredit_registry.http_request,
 	org text, upload bigint, part integer) RETURNS gpucredit_registry.http_response
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
-	o record;
+	writer bigint := (r).headers ->> 'writer';
+	expected bigint := gpucredit_registry.begin_part(lfs_put.org, lfs_put.upload,
+		lfs_put.part, 0, writer);
 BEGIN
-	o := gpucredit_registry.require_part(lfs_put.org, lfs_put.upload, lfs_put.part);
 	RETURN (200, '{}', NULL, jsonb_build_object('receive', jsonb_build_object(
 		'org', lfs_put.org, 'upload', lfs_put.upload, 'part', lfs_put.part, 'from', 0,
-		'whole', (o.u).part_size >= (o.u).size)))::gpucredit_registry.http_response;
+		'writer', writer, 'expected', expected,
+		'whole', (SELECT u.part_size >= u.size FROM gpucredit_registry.upload u
+			WHERE u.org = lfs_put.org AND u.upload = lfs_put.upload)))
+		)::gpucredit_registry.http_response;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.lfs_put(gpucredit_registry.http_request, text, bigint, integer) IS

@@ -10,7 +10,8 @@
  *       The length of the omitted body, for HEAD.
  *   {"receive": {"org", "upload", "part", "from", "whole"}}
  *       Receive the body: begin_part(), store_chunks() and, if the part is the
- *       whole file, finish_upload(). With "verify", if it is the last part,
+ *       whole file, finish_upload(). With "writer" and "expected", the part is
+ *       begun already. With "verify", if it is the last part,
  *       first upload_pieces(), as for "verify" below. With "last", it is the
  *       last part, whatever its size. With "range", the answer contains how
  *       much is stored.
@@ -130,8 +131,9 @@ BEGIN
 				'There are models, datasets and images.');
 		END IF;
 	ELSE
-		IF words[1] = 'datasets' THEN
-			kind := 'dataset';
+		/* An organisation may be called "images": only the page has this form. */
+		IF words[1] = 'datasets' OR words[1] = 'images' AND array_length(words, 1) = 3 THEN
+			kind := rtrim(words[1], 's');
 			words := words[2:];
 		END IF;
 		IF (r).method = 'POST' AND words[2] LIKE '%.git'
@@ -145,6 +147,11 @@ BEGIN
 			m := gpucredit_registry.require_model(words[1], words[2], kind, (r).caller, 'read');
 			RETURN gpucredit_registry.hub_resolve(r, m, words[4],
 				array_to_string(words[5:], '/'));
+		ELSIF (r).method IN ('GET', 'HEAD') AND (r).path = '/' THEN
+			RETURN gpucredit_registry.page_list(r);
+		ELSIF (r).method IN ('GET', 'HEAD') AND array_length(words, 1) = 2 AND words[2] <> '' THEN
+			m := gpucredit_registry.require_model(words[1], words[2], kind, (r).caller, 'read');
+			RETURN gpucredit_registry.page_model(r, m);
 		END IF;
 	END IF;
 	PERFORM gpucredit_registry.refuse_request(404, 'no such endpoint', 'See the README.');
@@ -257,5 +264,5 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS
 'Daemon: answers a request; a refused request writes nothing but, once a day, an alert for the owner whose quota or credit denied it.
-method, target, body: of the request; a PUT''s body is NULL, and received or collected as the plan says. headers: an object, names in lower case.
+method, target, body: of the request; a PUT''s body is NULL, and received or collected as the plan says. headers: an object, names in lower case; "writer" is a number that no other request has.
 Result: status, headers, body, and the plan of what bytes to send or receive.';

@@ -53,6 +53,17 @@ is_stale(PGconn * conn)
 }
 
 /*
+ * Turns off the compilation of plans on a new connection: the calls are short,
+ * and to compile one takes longer than to run it. A call on a connection that
+ * could not be made fails by itself.
+ */
+static void
+prepare_connection(PGconn * conn)
+{
+	PQclear(PQexec(conn, "SET jit = off"));
+}
+
+/*
  * Returns an idle connection, made anew if the server has ended it, so that no
  * request fails because of a restart before it; or a new one. Waits while the limit of
  * connections is reached.
@@ -75,10 +86,16 @@ acquire_connection(void)
 	{
 		c = calloc(1, sizeof(Connection));
 		if (c != NULL)
+		{
 			c->conn = PQconnectdb(options.database);
+			prepare_connection(c->conn);
+		}
 	}
 	else if (is_stale(c->conn))
+	{
 		PQreset(c->conn);
+		prepare_connection(c->conn);
+	}
 	return c;
 }
 

@@ -12,7 +12,9 @@
  * while the next ones arrive. The threads write to different packs, then
  * report in turn. Only the commit of the last batch waits for the server's WAL
  * flush, which includes the earlier commits; so all batches are durable before
- * the client is answered.
+ * the client is answered. Where the upload is then finished, the last batch does
+ * not wait either, but the commit that finishes it: reports hold their
+ * organisation's lock, and others would wait for the disk, too.
  *-------------------------------------------------------------------------
  */
 #include "receive.h"
@@ -52,7 +54,7 @@ typedef struct ChunkBatch
 	int64_t		reported;		/* bytes of the part that precede the buffer */
 	size_t		filled;			/* number of bytes in the buffer */
 	size_t		cut;			/* end of the last complete chunk */
-	bool		last;			/* it is the last batch of the request */
+	bool		last;			/* no later commit makes it durable */
 	int			nchunks;
 	Chunk		chunks[BATCH_CHUNKS];
 	unsigned char buffer[BATCH_BYTES + CHUNK_MAX];
@@ -64,6 +66,8 @@ struct Receive
 	int64_t		writer;
 	int64_t		expected;		/* number of bytes of the body */
 	int64_t		seen;
+	bool		finishes;		/* the upload is finished once its bytes are
+								 * stored */
 	EVP_MD_CTX *whole;			/* digest of the body so far */
 	Chunker		chunker;
 	ChunkBatch *batches[BATCHES];	/* used in turn; allocated when needed */
@@ -107,16 +111,43 @@ batch_of(Receive *receive, int64_t turn)
 	return *place;
 }
 
-Receive *
-receive_begin(json_t * plan, DbError *error)
+/*
+ * Begins the part that the plan names. Its commit does not wait for the disk: a
+ * server that forgets it in a crash has ended this request, too.
+ */
+static bool
+begin_part(Receive *receive, DbError *error)
 {
-	Receive    *receive = calloc(1, sizeof(Receive));
-	const char *values[5];
+	const char *values[6];
 	char		upload[32];
 	char		part[32];
 	char		from[32];
 	char		writer[32];
 	PGresult   *result;
+
+	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
+		receive->writer = (int64_t) (intptr_t) receive;
+	part_values(receive, values, upload, part);
+	sprintf(from, "%" PRId64, receive->batch->reported);
+	sprintf(writer, "%" PRId64, receive->writer);
+	values[3] = from;
+	values[4] = writer;
+	values[5] = "off";
+	result = db_call(error, "SELECT expected FROM " DB_COMMIT("$6") ","
+					 " gpucredit_registry.begin_part($1::text,"
+					 " $2::bigint, $3::integer, $4::bigint, $5::bigint)",
+					 6, values, NULL, NULL);
+	if (result == NULL)
+		return false;
+	receive->expected = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
+	PQclear(result);
+	return true;
+}
+
+Receive *
+receive_begin(json_t * plan, DbError *error)
+{
+	Receive    *receive = calloc(1, sizeof(Receive));
 
 	if (receive == NULL || (receive->batch = batch_of(receive, 0)) == NULL)
 	{
@@ -128,25 +159,18 @@ receive_begin(json_t * plan, DbError *error)
 	pthread_cond_init(&receive->one_reported, NULL);
 	receive->batch->reported = json_integer_value(json_object_get(plan, "from"));
 	receive->plan = json_incref(plan);
-	if (getrandom(&receive->writer, sizeof(receive->writer), 0) < 0)
-		receive->writer = (int64_t) (intptr_t) receive;
 	receive->whole = EVP_MD_CTX_new();
 	EVP_DigestInit_ex(receive->whole, EVP_sha256(), NULL);
-	part_values(receive, values, upload, part);
-	sprintf(from, "%" PRId64, receive->batch->reported);
-	sprintf(writer, "%" PRId64, receive->writer);
-	values[3] = from;
-	values[4] = writer;
-	result = db_call(error, "SELECT gpucredit_registry.begin_part($1::text,"
-					 " $2::bigint, $3::integer, $4::bigint, $5::bigint)",
-					 5, values, NULL, NULL);
-	if (result == NULL)
+	if (json_is_integer(json_object_get(plan, "expected")))
+	{
+		receive->writer = json_integer_value(json_object_get(plan, "writer"));
+		receive->expected = json_integer_value(json_object_get(plan, "expected"));
+	}
+	else if (!begin_part(receive, error))
 	{
 		receive_free(receive);
 		return NULL;
 	}
-	receive->expected = strtoll(PQgetvalue(result, 0, 0), NULL, 10);
-	PQclear(result);
 	return receive;
 }
 
@@ -275,9 +299,7 @@ report_chunks(Receive *receive, ChunkBatch *batch, bool *wanted, const char *dig
 	values[7] = packs;
 	values[8] = first;
 	values[9] = batch->last ? NULL : "off";
-	result = db_call(error, "SELECT 0 FROM pg_catalog.set_config("
-					 "'synchronous_commit', coalesce($10::text,"
-					 " pg_catalog.current_setting('synchronous_commit')), true)"
+	result = db_call(error, "SELECT 0 FROM " DB_COMMIT("$10")
 					 " UNION ALL SELECT unnest("
 					 "gpucredit_registry.store_chunks($1::text, $2::bigint,"
 					 " $3::integer, $4::bigint, $5::bigint, $6::bytea[],"
@@ -441,7 +463,7 @@ flush(Receive *receive, bool last, DbError *error)
 	next->reported = batch->reported + batch->cut;
 	next->filled = batch->filled - batch->cut;
 	memcpy(next->buffer, batch->buffer + batch->cut, next->filled);
-	batch->last = last;
+	batch->last = last && !receive->finishes;
 	receive->batch = next;
 	batch->is_storing = pthread_create(&batch->thread, NULL, store_batch, batch) == 0;
 	if (!batch->is_storing)
@@ -526,16 +548,18 @@ receive_end_byte(const Receive *receive)
 }
 
 /*
- * Completes the body, and returns its SHA-256 in "digest".
+ * Completes the body, and returns its SHA-256 in "digest". "finishes" is whether
+ * the caller then finishes the upload.
  */
 bool
-receive_end(Receive *receive, char *digest, DbError *error)
+receive_end(Receive *receive, bool finishes, char *digest, DbError *error)
 {
 	if (receive_missing(receive) > 0 &&
 		!json_is_true(json_object_get(receive->plan, "partial")))
 		return fail(receive, error, "UC503", "fewer bytes than were announced");
 	if (receive->batch->filled > receive->batch->cut)
 		end_chunk(receive->batch, receive->batch->filled);
+	receive->finishes = finishes;
 	EVP_DigestFinal_ex(receive->whole, (unsigned char *) digest, NULL);
 	return flush(receive, true, error) && all_stored(receive, error);
 }

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "chunk.h"
 #include "db.h"
@@ -165,7 +166,7 @@ send_end(void *cls)
 	char		number[32];
 	char		sent[32];
 	const char *values[] = {
-		json_string_value(json_object_get(sending->plan, "org")), number, sent
+		json_string_value(json_object_get(sending->plan, "org")), number, sent, "off"
 	};
 	DbError		error;
 
@@ -175,8 +176,9 @@ send_end(void *cls)
 		sprintf(sent, "%" PRId64, sending->handed == 0 ? 0 :
 				delivery_end(&sending->delivery, sending->handed,
 							 json_integer_value(json_object_get(sending->plan, "length"))));
-		PQclear(db_call(&error, "SELECT gpucredit_registry.close_download("
-						"$1::text, $2::bigint, $3::bigint)", 3, values,
+		PQclear(db_call(&error, "SELECT sent FROM " DB_COMMIT("$4") ","
+						" gpucredit_registry.close_download("
+						"$1::text, $2::bigint, $3::bigint) sent", 4, values,
 						NULL, NULL));
 	}
 	pieces_end(&sending->pieces);
@@ -254,18 +256,35 @@ add_address(struct MHD_Connection *connection, json_t * headers)
 		json_object_set_new(headers, "client-address", json_string(address));
 }
 
+/* Adds a number that no other request has as "writer", by which it stores. */
+static void
+add_writer(json_t * headers)
+{
+	int64_t		writer;
+	char		word[32];
+
+	if (getrandom(&writer, sizeof(writer), 0) != sizeof(writer))
+		writer = (int64_t) (intptr_t) headers;
+	sprintf(word, "%" PRId64, writer);
+	json_object_set_new(headers, "writer", json_string(word));
+}
+
 /*
  * Asks the database. Returns the answer's row, or NULL and the reason. The
  * body is NULL until it has arrived.
+ *
+ * What a GET writes is who reads, and what the beginning of an upload writes is
+ * of use only once the upload is finished, by a later transaction. Neither
+ * waits for the server's WAL to be on disk, which takes longer than the call.
  */
 static PGresult *
 ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	DbError *error)
 {
 	json_t	   *headers = json_object();
-	const char *values[4];
-	int			lengths[4] = {0, 0, 0, (int) request->body_size};
-	int			formats[4] = {0, 0, 0, 1};
+	const char *values[5];
+	int			lengths[5] = {0, 0, 0, (int) request->body_size, 0};
+	int			formats[5] = {0, 0, 0, 1, 0};
 	PGresult   *result;
 	char	   *text;
 
@@ -273,17 +292,21 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	add_address(connection, headers);
 	if (TlsIsOn())
 		json_object_set_new(headers, "x-forwarded-proto", json_string("https"));
+	if (is_upload(method))
+		add_writer(headers);
 	text = json_dumps(headers, JSON_COMPACT);
 	values[0] = method;
 	values[1] = request->target;
 	values[2] = text != NULL ? text : "{}";
 	values[3] = request->body != NULL ? request->body :
 		request->collects || !is_upload(method) ? "" : NULL;
+	values[4] = values[3] == NULL || strcmp(method, "GET") == 0 ? "off" : NULL;
 	result = db_call_for(error, ClientSocket(connection),
 						 "SELECT status, response_headers,"
 						 " encode(response_body, 'base64'), plan"
-						 " FROM gpucredit_registry.http($1::text, $2::text,"
-						 " $3::jsonb, $4::bytea)", 4, values, lengths, formats);
+						 " FROM " DB_COMMIT("$5") ","
+						 " gpucredit_registry.http($1::text, $2::text,"
+						 " $3::jsonb, $4::bytea)", 5, values, lengths, formats);
 	free(text);
 	json_decref(headers);
 	return result;
@@ -424,15 +447,19 @@ end_put(struct MHD_Connection *connection, HttpRequest *request)
 	char		range[32];
 	int64_t		missing = receive_missing(request->receive);
 	DbError		error = request->error;
+	bool		is_last = missing == 0 || json_is_true(json_object_get(plan, "last"));
+	bool		finishes = is_last &&
+		(json_is_true(json_object_get(plan, "whole")) ||
+		 json_is_true(json_object_get(plan, "verify")));
 	bool		good = !request->refused &&
-		receive_end(request->receive, (char *) digest, &error);
+		receive_end(request->receive, finishes, (char *) digest, &error);
 	struct MHD_Response *response;
 
 	sprintf(offset, "%" PRId64, receive_end_byte(request->receive));
 	sprintf(range, "0-%" PRId64, receive_end_byte(request->receive) - 1);
 	receive_free(request->receive);
 	request->receive = NULL;
-	if (good && (missing == 0 || json_is_true(json_object_get(plan, "last"))))
+	if (good && is_last)
 		good = complete(plan, digest, &error);
 	if (!good)
 		return respond_error(connection, &error);

@@ -150,7 +150,7 @@ foreach (
 	[ 'GET', '/acme/base/resolve/main/%00', $acme, 400, 'a zero byte' ],
 	[ 'GET', '/acme/base/resolve/main/%zz', $acme, 400, 'no escape' ],
 	[ 'GET', '/acme/base/resolve/main/%ff', $acme, 400, 'no UTF-8' ],
-	[ 'GET', '/', $acme, 404, 'no endpoint' ],
+	[ 'GET', '/a/b/c', $acme, 404, 'no endpoint' ],
 	[ 'DELETE', '/api/models/acme/base', $acme, 404, 'no endpoint either' ],
 	[ 'GET', '/api/models/acme/base/tree/main?cursor=%ff', $acme, 400, 'a broken query' ],
 	[ 'OPTIONS', $url, $acme, 404, 'another method' ])
@@ -417,6 +417,73 @@ $got = request('GET', $url, token => $acme);
 status_is($got, 403, 'what is in quarantine is not read');
 like($got->{content}, qr/backdoor/, 'and the reader sees the reason');
 status_is(request('GET', $down), 403, 'nor by a URL that was signed before');
+q_(q{SELECT gpucredit.issue('acme', '', 'for pages', 1000)});
+
+# a browser: the list and a repository's page; who may not read one learns nothing
+{
+	my $script = '<script>alert(1)</script>';
+
+	json_request('POST', '/api/repos/create', $acme, { name => $_, organization => 'acme' })
+	  foreach 'page', 'hidden';
+	status_is(commit($acme, 'acme/page', [ { key => 'file', value => { path => 'README.md',
+			content => "---\nlicense: mit\ntags: ['\"><b>']\n---\n$script & 'more'\n" } } ]), 200, 'a card');
+	q_(q{UPDATE gpucredit_registry.model SET visibility = 'public' WHERE org = 'acme' AND name = 'page'});
+	my $list = request('GET', '/');
+	status_is($list, 200, 'a browser is shown what is public');
+	like($list->{headers}{'content-type'}, qr{^text/html}, 'as a page');
+	like($list->{content}, qr{<a href="/acme/page">acme/page</a>}, 'with a link');
+	unlike($list->{content}, qr/hidden/, 'and nothing private');
+	like(request('GET', '/', token => $acme)->{content}, qr{acme/hidden}, 'but to whoever may read it');
+	unlike(request('GET', '/', token => $rival)->{content}, qr{acme/hidden}, 'and not to others');
+	unlike(request('GET', '/?search=nothing%3Cb%3E')->{content}, qr/<b>|acme/, 'words are a search, and text');
+	my $page = request('GET', '/acme/page');
+	status_is($page, 200, 'a repository has a page');
+	like($page->{content}, qr/&lt;script&gt;alert\(1\)&lt;\/script&gt; &amp; &#39;more&#39;/, 'with its card as text');
+	unlike($page->{content}, qr/<script|<b>/, 'in which no HTML of its author is');
+	like($page->{headers}{'content-security-policy'}, qr/default-src 'none'/, 'and no script would run');
+	like($page->{content}, qr/<dt>licence<\/dt><dd>mit<\/dd>/, 'and what the card states');
+	my $head = request('HEAD', '/acme/page');
+	is($head->{headers}{'content-length'}, length($page->{content}), 'HEAD answers its length');
+	foreach ([ undef, 401 ], [ $rival, 404 ])
+	{
+		my ($token, $status) = @$_;
+		my ($there, $absent) = map { request('GET', "/acme/$_", token => $token) } 'hidden', 'absent';
+
+		is($there->{status}, $status, 'a private repository is ' . ($token ? 'absent' : 'asked a token for'));
+		$there->{content} =~ s/hidden/absent/g;
+		is_deeply([ @$there{qw(status content)}, $there->{headers}{'www-authenticate'} ],
+			[ @$absent{qw(status content)}, $absent->{headers}{'www-authenticate'} ], 'exactly as one that is none');
+	}
+	status_is(request('GET', '/acme/hidden', headers => {
+				authorization => 'Basic ' . encode_base64("me:$acme", '') }), 200, 'a browser sends a token as a password');
+	q_(q{SELECT gpucredit_registry.quarantine('acme', v.version, 'bad', 'page', files => '{README.md}')
+		FROM gpucredit_registry.version v JOIN gpucredit_registry.model m USING (org, model) WHERE m.name = 'page'});
+	my $held = request('GET', '/acme/page');
+	status_is($held, 200, 'a page of what is in quarantine');
+	unlike($held->{content}, qr/alert/, 'withholds the card');
+	like($held->{content}, qr/withheld: quarantined/, 'and says so');
+	status_is(request('GET', '/images/acme/page'), 401, 'a model is no image');
+	status_is(request('POST', '/acme/page'), 404, 'pages are read');
+}
+
+# the objects of a batch stay within the quota together
+{
+	my $used = q_(q{SELECT gpucredit_registry.unique_bytes('acme') + coalesce(sum(u.size -
+			(SELECT sum(p.received) FROM gpucredit_registry.upload_part p WHERE p.upload = u.upload)), 0)
+		FROM gpucredit_registry.upload u WHERE u.org = 'acme'});
+	my @contents = map { content(700 + $_, 10_000) } 1 .. 3;
+
+	q_(q{SELECT gpucredit_registry.set_storage_quota('acme', } . ($used + 25_000) . ')');
+	my $answer = batch($acme, 'acme/base', 'upload', @contents);
+	is_deeply([ map { $_->{error} ? $_->{error}{message} : 'sent' } @{ $answer->{json}{objects} } ],
+		[ 'sent', 'sent', 'storage_quota' ], 'the third of a batch does not fit');
+	$answer = batch($acme, 'acme/base', 'upload', reverse @contents);
+	is_deeply([ map { $_->{error} ? $_->{error}{message} : 'sent' } @{ $answer->{json}{objects} } ],
+		[ 'storage_quota', 'sent', 'sent' ], 'uploads that are open already count once');
+	q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL)});
+	is(upload($acme, 'acme/base', $_)->{status}, 200, 'without a quota each is sent') foreach @contents;
+}
+
 registry_verify($node);
 
 # Those who watch the daemon need no token.
