@@ -360,6 +360,29 @@ SELECT pg_temp.check_none('verify() finds nothing wrong after a node with a fenc
 
 BEGIN;
 \echo
+\echo # A node is registered again in another pool while its machine runs an ended attempt
+SELECT gpucredit.create_pool('fen-y') \g /dev/null
+CALL pg_temp.act($$ SELECT gpucredit.register_node('fen-y', 'fen-z-1', 'SC-A', 2, 40960) $$);
+CALL pg_temp.submit('y1', '2xSC-A', pool => 'fen-y');
+SELECT pg_temp.check_rows('the machine names the ended attempt of the other pool and is told to stop it',
+$$ SELECT * FROM pg_temp.reports('fen-z-1', 'z6/1') $$, $$
+	job | attempt | action | reason
+	z6  | 1       | stop   | over
+$$);
+SELECT pg_temp.check_none('no job of the new pool starts while the ended attempt runs', $$ SELECT * FROM pg_temp.place('fen-y') $$);
+SELECT pg_temp.check_none('verify() finds nothing wrong while an attempt of another pool is fenced', $$ SELECT * FROM gpucredit.verify('fen') $$);
+SELECT pg_temp.check_none('the machine reports that the attempt is gone, and is told nothing',
+$$ SELECT * FROM pg_temp.reports('fen-z-1') $$);
+SELECT pg_temp.check_rows('the job of the new pool starts on the devices that the attempt has left',
+$$ SELECT * FROM pg_temp.place('fen-y') $$, $$
+	job | attempt | node    | gpus
+	y1  | 1       | fen-z-1 | {0-1}
+$$);
+SELECT pg_temp.check_none('verify() finds nothing wrong after an attempt of another pool was fenced', $$ SELECT * FROM gpucredit.verify('fen') $$);
+ROLLBACK;
+
+BEGIN;
+\echo
 \echo # A node is removed and registered again while its machine runs an ended attempt
 CALL pg_temp.act($$ SELECT gpucredit.register_node('fen-z', 'fen-z-1', 'SC-A', 2, 40960) $$);
 CALL pg_temp.submit('z7', '2xSC-A', pool => 'fen-z');

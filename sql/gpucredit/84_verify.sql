@@ -736,9 +736,15 @@ BEGIN ATOMIC
 			AND gpucredit_internal.in_orgs(a.org, check_devices.from_org,
 				check_devices.to_org)
 	WHERE CASE WHEN a.attempt IS NULL THEN true
-		/* terms_are_attempts compares those that are not free. */
-		WHEN g.free AND (g.account, g.pool, g.tier, g.started_at)
-			<> (a.account, a.pool, a.tier, a.started_at) THEN true
+		/*
+		 * terms_are_attempts compares those that are not free.  The pool of
+		 * an attempt that has ended may differ: if its node was removed and
+		 * registered in another pool while the attempt still ran there, the
+		 * devices were fenced in that pool.
+		 */
+		WHEN g.free AND (g.account, g.tier, g.started_at)
+			<> (a.account, a.tier, a.started_at) THEN true
+		WHEN a.ended_at IS NULL AND g.pool <> a.pool THEN true
 		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
 		ELSE NOT g.free AND g.ended_at IS NULL END;
 END;
