@@ -133,9 +133,12 @@ CREATE INDEX job_unpaid ON gpucredit.job (org) WHERE state = 'queued'
 	AND '0'::gpucredit.credits OPERATOR(gpucredit.=) resources;
 CREATE INDEX job_unfunded ON gpucredit.job (pool) WHERE state = 'unfunded';
 CREATE INDEX job_open ON gpucredit.job (org, account) WHERE ended_at IS NULL;
-/* Finds live attempts, each of which is the last one of its job. */
+/*
+ * Finds live attempts, each of which is the last one of its job.  The metrics
+ * count active jobs by pool and tier in the index alone.
+ */
 CREATE INDEX job_active ON gpucredit.job (org, account)
-	INCLUDE (job, attempt) WHERE state = 'active';
+	INCLUDE (job, attempt, pool, tier) WHERE state = 'active';
 /* Finds the completed jobs from which a job's run time is estimated. */
 CREATE INDEX job_completed ON gpucredit.job (org, account, tier,
 	ended_at DESC, job DESC)
@@ -261,6 +264,9 @@ CREATE TABLE gpucredit.attempt (
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
+/* Counts the attempts that have started and are not known to run (metrics). */
+CREATE INDEX attempt_starting ON gpucredit.attempt (pool, tier)
+	WHERE ended_at IS NULL AND running_at IS NULL;
 /* Finds what a pool ran recently (capacity_advice). */
 CREATE INDEX attempt_started ON gpucredit.attempt (pool, started_at);
 CREATE INDEX attempt_ended ON gpucredit.attempt (org, ended_at)

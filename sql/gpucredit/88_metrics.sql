@@ -78,10 +78,22 @@ RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
 	/*
-	 * Each state has a partial index.  A condition on both states at once
-	 * would match neither, and all jobs that ever ran would be read.
+	 * Each state has a partial index.  A condition on two states at once would
+	 * match none, and all jobs that ever ran would be read.  Of the active
+	 * jobs, only the entries of their index are read, and those whose attempt
+	 * is not known to run yet are in an index of their own, which is small.
 	 */
-	WITH j AS (
+	WITH active AS (
+		SELECT j.pool, j.tier, count(*) AS n
+		FROM gpucredit.job j
+		WHERE j.state = 'active'
+		GROUP BY j.pool, j.tier),
+	starting AS (
+		SELECT a.pool, a.tier, count(*) AS n
+		FROM gpucredit.attempt a
+		WHERE a.ended_at IS NULL AND a.running_at IS NULL
+		GROUP BY a.pool, a.tier),
+	j AS (
 		SELECT j.pool, j.tier, 'queued' AS state, count(*) AS n,
 			min(coalesce(j.waits_from, j.submitted_at)) FILTER (
 				WHERE coalesce(j.not_before <= queue_gauges.at, true)) AS oldest
@@ -94,17 +106,13 @@ BEGIN ATOMIC
 		WHERE j.state = 'unfunded'
 		GROUP BY j.pool, j.tier
 		UNION ALL
-		SELECT a.pool, a.tier, CASE WHEN a.running_at IS NULL THEN 'starting'
-			ELSE 'running' END, count(*), NULL
-		FROM (SELECT DISTINCT g.org, g.job, g.attempt
-				FROM gpucredit.attempt_gpu g
-				WHERE NOT g.free AND g.ended_at IS NULL) l
-			JOIN gpucredit.attempt b ON b.org = l.org AND b.job = l.job
-				AND b.attempt = l.attempt
-			CROSS JOIN LATERAL (SELECT b.pool, b.running_at, k.tier
-				FROM gpucredit.job k
-				WHERE k.org = b.org AND k.job = b.job) a
-		GROUP BY 1, 2, 3)
+		SELECT r.pool, r.tier, r.state, r.n, NULL
+		FROM (SELECT s.pool, s.tier, 'starting' AS state, s.n FROM starting s
+			UNION ALL
+			SELECT a.pool, a.tier, 'running', a.n - coalesce(s.n, 0)
+			FROM active a
+				LEFT JOIN starting s ON s.pool = a.pool AND s.tier = a.tier) r
+		WHERE r.n > 0)
 	SELECT 'jobs_open', jsonb_build_object('pool', j.pool, 'tier', j.tier,
 		'state', j.state), j.n
 	FROM j
@@ -184,12 +192,18 @@ CREATE FUNCTION gpucredit_internal.money_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
-	WITH h AS (
-		SELECT CASE WHEN h.job IS NULL THEN 'caller' ELSE 'job' END AS kind,
-			count(*) AS n, sum(h.held::numeric) AS held,
-			count(*) FILTER (WHERE h.job IS NULL
-				AND h.expires_at <= money_gauges.at) AS dead
-		FROM gpucredit.hold h WHERE h.closed_at IS NULL GROUP BY 1),
+	WITH h AS (			/* one pass, without sorting tens of thousands of holds */
+		SELECT k.*
+		FROM (SELECT count(*) FILTER (WHERE h.job IS NOT NULL) AS jobs,
+				gpucredit.sum(h.held) FILTER (WHERE h.job IS NOT NULL) AS of_jobs,
+				count(*) FILTER (WHERE h.job IS NULL) AS callers,
+				gpucredit.sum(h.held) FILTER (WHERE h.job IS NULL) AS of_callers,
+				count(*) FILTER (WHERE h.job IS NULL
+					AND h.expires_at <= money_gauges.at) AS dead
+			FROM gpucredit.hold h WHERE h.closed_at IS NULL) s
+			CROSS JOIN LATERAL (VALUES ('job', s.jobs, s.of_jobs, 0),
+				('caller', s.callers, s.of_callers, s.dead)) k (kind, n, held, dead)
+		WHERE k.n > 0),
 	/*
 	 * The balance of an account is that of its path.  Accounts share the
 	 * buckets of those above them, so buckets are added up once for each
@@ -227,7 +241,7 @@ BEGIN ATOMIC
 		HAVING coalesce(sum(o.available), 0) < w.balance_low::numeric)
 	SELECT 'holds_open', jsonb_build_object('kind', h.kind), h.n FROM h
 	UNION ALL
-	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held FROM h
+	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held::numeric FROM h
 	UNION ALL
 	SELECT 'holds_dead', jsonb_build_object('kind', h.kind), h.dead FROM h
 	UNION ALL

@@ -20,39 +20,66 @@ COMMENT ON TYPE gpucredit.report_bucket IS
  * The credit that is available now, by owner and expiry, including credit in
  * expired holds.  As in buckets(), a tenant sees the buckets that it may
  * spend, including those of accounts above its own.
+ *
+ * A report over all organisations reads every bucket and shows organisations
+ * only, so it gets no accounts.  A million buckets may have as many instants of
+ * expiry; those that expire within one hour count as one, and expire with the
+ * first of them.  The sums are computed by hashing, because sorting as many
+ * rows takes longer than reading them.
  */
 CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit.report_bucket
 LANGUAGE sql STABLE PARALLEL SAFE
 SET search_path = pg_catalog, pg_temp
 SET jit = off
+SET enable_sort = off
 BEGIN ATOMIC
-	WITH dead AS MATERIALIZED (
-		SELECT p.org, p.bucket, sum(p.held)::numeric AS held
-		FROM gpucredit.hold h
-			JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
-		WHERE (scope.org IS NULL OR h.org = scope.org) AND h.job IS NULL
-			AND h.closed_at IS NULL AND h.expires_at <= scope.at
-		GROUP BY p.org, p.bucket),
-	path AS MATERIALIZED (
+	WITH path AS MATERIALIZED (
 		SELECT DISTINCT v.org, p.account
 		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
 			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(v.account))
 				AS p (account))
-	SELECT b.org, b.account, b.expires_at,
-		sum(b.available::numeric + coalesce(d.held, 0))
-	FROM gpucredit.bucket_whole b
-		LEFT JOIN dead d ON d.org = b.org AND d.bucket = b.bucket
-	WHERE (scope.org IS NULL OR b.org = scope.org)
-		AND (NOT scope.narrow OR EXISTS (SELECT FROM path p
-			WHERE p.org = b.org AND p.account = b.account))
-		AND b.closed_at IS NULL AND b.effective_at <= scope.at
-		AND coalesce(b.expires_at > scope.at, true)
-	GROUP BY b.org, b.account, b.expires_at
-	HAVING sum(b.available::numeric + coalesce(d.held, 0)) <> 0;
+	SELECT c.org, c.account, min(c.expires_at), gpucredit.sum(c.amount)::numeric
+	FROM (SELECT b.org, NULL::text AS account, b.effective_at, b.expires_at,
+			b.closed_at, b.available AS amount
+		FROM gpucredit.bucket b
+		WHERE scope.org IS NULL AND NOT scope.narrow
+		UNION ALL
+		SELECT b.org, b.account, b.effective_at, b.expires_at, b.closed_at,
+			b.available
+		FROM gpucredit.bucket b
+		WHERE scope.org IS NOT NULL AND b.org = scope.org
+			AND (NOT scope.narrow OR EXISTS (SELECT FROM path p
+				WHERE p.org = b.org AND p.account = b.account))
+		UNION ALL		/* a tenant of several organisations */
+		SELECT b.org, b.account, b.effective_at, b.expires_at, b.closed_at,
+			b.available
+		FROM (SELECT p.* FROM path p WHERE scope.org IS NULL AND scope.narrow) p
+			JOIN gpucredit.bucket b ON b.org = p.org AND b.account = p.account
+		UNION ALL		/* what slices have, and what expired holds return */
+		SELECT b.org, CASE WHEN scope.org IS NOT NULL OR scope.narrow
+				THEN b.account END, b.effective_at, b.expires_at, b.closed_at,
+			r.amount
+		FROM (SELECT s.org, s.bucket, s.available AS amount
+				FROM gpucredit.bucket_slice s
+				WHERE scope.org IS NULL OR s.org = scope.org
+				UNION ALL
+				SELECT h.org, p.bucket, p.held
+				FROM gpucredit.hold h
+					JOIN gpucredit.hold_part p ON p.org = h.org AND p.hold = h.hold
+				WHERE (scope.org IS NULL OR h.org = scope.org) AND h.job IS NULL
+					AND h.closed_at IS NULL AND h.expires_at <= scope.at) r
+			JOIN gpucredit.bucket b ON b.org = r.org AND b.bucket = r.bucket
+		WHERE NOT scope.narrow OR EXISTS (SELECT FROM path p
+			WHERE p.org = b.org AND p.account = b.account)) c
+	WHERE c.closed_at IS NULL AND c.effective_at <= scope.at
+		AND coalesce(c.expires_at > scope.at, true)
+	GROUP BY c.org, c.account,
+		date_bin('1 hour', c.expires_at, '2000-01-01 00:00+00')
+	HAVING gpucredit.sum(c.amount) <> '0';
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
-'burn_rate, report_html: what active buckets have available now, by owner and expiry.';
+'burn_rate, report_html: what active buckets have available now, by owner and hour of expiry; of all organisations without their accounts.';
 
 /*
  * What these accounts and all below them hold: recorded totals and deltas that
@@ -226,12 +253,17 @@ BEGIN ATOMIC
 					each.orgs, each.accounts, scope.at) r
 				GROUP BY r.org) r ON r.org = t.org),
 	pile AS (
-		SELECT c.org, CASE WHEN grouping(c.account) = 0 THEN c.account
-			END AS account, sum(c.available) AS available,
+		SELECT c.org, NULL AS account, sum(c.available) AS available,
 			array_agg(c.expires_at) AS expiries,
 			array_agg(c.available) AS amounts
 		FROM credit c
-		GROUP BY GROUPING SETS ((c.org), (c.org, c.account)))
+		GROUP BY c.org
+		UNION ALL
+		SELECT c.org, c.account, sum(c.available), array_agg(c.expires_at),
+			array_agg(c.available)
+		FROM credit c
+		WHERE scope.org IS NOT NULL
+		GROUP BY c.org, c.account)
 	SELECT r.org, NULL, coalesce(p.available, 0.000000),
 		coalesce(h.held, 0.000000), r.per_day, coalesce(p.expiries, '{}'),
 		coalesce(p.amounts, '{}'), o.runs_out
@@ -253,7 +285,7 @@ BEGIN ATOMIC
 	SELECT p.org, p.account, p.available, NULL, NULL, p.expiries, p.amounts,
 		NULL
 	FROM pile p
-	WHERE p.account IS NOT NULL AND scope.org IS NOT NULL;
+	WHERE p.account IS NOT NULL;
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_owners(gpucredit.report_scope) IS
 'burn_rate, report_html: accounts with their credit, daily spend, and when the credit runs out.';
