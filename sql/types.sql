@@ -213,6 +213,15 @@ SELECT sum(v) FROM unnest(ARRAY['9223372036854.775807',
 	'0.000001']::credits[]) v;
 SELECT sum(v) FROM unnest(ARRAY['-9223372036854.775808',
 	'-0.000001']::credits[]) v;
+-- The sum as numeric may pass the bounds, too.
+SELECT gpucredit_internal.sum_numeric(v), gpucredit_internal.sum_numeric(-v)
+FROM unnest(ARRAY['9223372036854.775807', '9223372036854.775807',
+	'0.000001']::credits[]) v;
+SELECT gpucredit_internal.sum_numeric(v) AS small,
+	gpucredit_internal.sum_numeric(v) FILTER (WHERE false) AS none
+FROM unnest(ARRAY['-1.5', '0.000001', NULL]::credits[]) v;
+SELECT gpucredit_internal.sum_numeric('9000000000000'::credits) AS million
+FROM generate_series(1, 1000000);
 -- An average is rounded half away from zero.
 SELECT avg(v) AS up, avg(-v) AS down
 FROM unnest(ARRAY['0.000001', '0.000002']::credits[]) v;

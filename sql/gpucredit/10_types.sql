@@ -286,6 +286,10 @@ CREATE FUNCTION gpucredit_internal.credits_avg(internal) RETURNS gpucredit.credi
 LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
 AS 'MODULE_PATHNAME', 'gpucredit_credits_avg';
 
+CREATE FUNCTION gpucredit_internal.credits_sum_numeric(internal) RETURNS numeric
+LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE
+AS 'MODULE_PATHNAME', 'gpucredit_credits_sum_numeric';
+
 CREATE AGGREGATE gpucredit.sum(gpucredit.credits) (
 	SFUNC = gpucredit_internal.credits_accum, STYPE = internal, SSPACE = 32,
 	FINALFUNC = gpucredit_internal.credits_sum,
@@ -309,6 +313,21 @@ CREATE AGGREGATE gpucredit.avg(gpucredit.credits) (
 	MFINALFUNC = gpucredit_internal.credits_avg,
 	PARALLEL = SAFE
 );
+
+/*
+ * For sums over many accounts, which may not fit credits. It is faster than the
+ * sum of the amounts as numeric, which copies each of them.
+ */
+CREATE AGGREGATE gpucredit_internal.sum_numeric(gpucredit.credits) (
+	SFUNC = gpucredit_internal.credits_accum, STYPE = internal, SSPACE = 32,
+	FINALFUNC = gpucredit_internal.credits_sum_numeric,
+	COMBINEFUNC = gpucredit_internal.credits_combine,
+	SERIALFUNC = gpucredit_internal.credits_serialize,
+	DESERIALFUNC = gpucredit_internal.credits_deserialize,
+	PARALLEL = SAFE
+);
+COMMENT ON AGGREGATE gpucredit_internal.sum_numeric(gpucredit.credits) IS
+'Internal: sum of the amounts as numeric with display scale 6, NULL over none.';
 
 CREATE AGGREGATE gpucredit.min(gpucredit.credits) (
 	SFUNC = gpucredit_internal.credits_smaller, STYPE = gpucredit.credits,

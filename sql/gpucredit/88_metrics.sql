@@ -195,9 +195,9 @@ BEGIN ATOMIC
 	WITH h AS (			/* one pass, without sorting tens of thousands of holds */
 		SELECT k.*
 		FROM (SELECT count(*) FILTER (WHERE h.job IS NOT NULL) AS jobs,
-				gpucredit.sum(h.held) FILTER (WHERE h.job IS NOT NULL) AS of_jobs,
+				gpucredit_internal.sum_numeric(h.held) FILTER (WHERE h.job IS NOT NULL) AS of_jobs,
 				count(*) FILTER (WHERE h.job IS NULL) AS callers,
-				gpucredit.sum(h.held) FILTER (WHERE h.job IS NULL) AS of_callers,
+				gpucredit_internal.sum_numeric(h.held) FILTER (WHERE h.job IS NULL) AS of_callers,
 				count(*) FILTER (WHERE h.job IS NULL
 					AND h.expires_at <= money_gauges.at) AS dead
 			FROM gpucredit.hold h WHERE h.closed_at IS NULL) s
@@ -241,7 +241,7 @@ BEGIN ATOMIC
 		HAVING coalesce(sum(o.available), 0) < w.balance_low::numeric)
 	SELECT 'holds_open', jsonb_build_object('kind', h.kind), h.n FROM h
 	UNION ALL
-	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held::numeric FROM h
+	SELECT 'holds_credits', jsonb_build_object('kind', h.kind), h.held FROM h
 	UNION ALL
 	SELECT 'holds_dead', jsonb_build_object('kind', h.kind), h.dead FROM h
 	UNION ALL

@@ -39,7 +39,7 @@ BEGIN ATOMIC
 		FROM unnest(scope.orgs, scope.accounts) AS v (org, account)
 			CROSS JOIN LATERAL unnest(gpucredit_internal.account_path(v.account))
 				AS p (account))
-	SELECT c.org, c.account, min(c.expires_at), gpucredit.sum(c.amount)::numeric
+	SELECT c.org, c.account, min(c.expires_at), gpucredit_internal.sum_numeric(c.amount)
 	FROM (SELECT b.org, NULL::text AS account, b.effective_at, b.expires_at,
 			b.closed_at, b.available AS amount
 		FROM gpucredit.bucket b
@@ -76,7 +76,7 @@ BEGIN ATOMIC
 		AND coalesce(c.expires_at > scope.at, true)
 	GROUP BY c.org, c.account,
 		date_bin('1 hour', c.expires_at, '2000-01-01 00:00+00')
-	HAVING gpucredit.sum(c.amount) <> '0';
+	HAVING gpucredit_internal.sum_numeric(c.amount) <> 0;
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
 'burn_rate, report_html: what active buckets have available now, by owner and hour of expiry; of all organisations without their accounts.';

@@ -510,7 +510,11 @@ $$;
 COMMENT ON FUNCTION gpucredit_report.report_waits(gpucredit.report_scope) IS
 'report_html: how long jobs submitted in the time have waited, in whole seconds, by tier: started jobs, and jobs that still wait.';
 
-/* Fair share of organisations, or of the accounts just below one */
+/*
+ * Fair share of organisations, or of the accounts just below one.  fair_share()
+ * reads all accounts of a pool, so pools that the page does not show are left
+ * out.
+ */
 CREATE TYPE gpucredit_report.report_share AS (pool text, org text, account text,
 	weight numeric, due numeric, used numeric);
 COMMENT ON TYPE gpucredit_report.report_share IS
@@ -518,40 +522,50 @@ COMMENT ON TYPE gpucredit_report.report_share IS
 
 CREATE FUNCTION gpucredit_report.report_shares(scope gpucredit.report_scope)
 RETURNS SETOF gpucredit_report.report_share
-LANGUAGE sql STABLE PARALLEL RESTRICTED
+LANGUAGE plpgsql STABLE PARALLEL RESTRICTED
 SET search_path = pg_catalog, pg_temp
 SET jit = off
-BEGIN ATOMIC
-	WITH f AS MATERIALIZED (
-		SELECT p.pool::text AS pool, f.org, f.account, f.weight, f.share,
-			f.used, CASE WHEN f.account LIKE '%/%'
-				THEN regexp_replace(f.account, '/[^/]*$', '')
-				WHEN f.account <> '' THEN '' END AS above
-		FROM gpucredit.pool p
-			CROSS JOIN LATERAL gpucredit.fair_share(p.pool) f
-		WHERE (scope.org IS NULL OR f.org = scope.org)
-			AND (NOT scope.narrow OR (f.org, f.account) IN (
-				SELECT v.org, v.account
-				FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
-	top AS (	/* if an ancestor is in the list, so is the parent */
-		SELECT f.* FROM f
-		WHERE NOT EXISTS (SELECT FROM f u WHERE u.pool = f.pool
-			AND u.org = f.org AND u.account = f.above)),
-	chosen AS (
-		SELECT t.* FROM top t
-		WHERE (scope.org IS NULL AND NOT scope.narrow) OR NOT EXISTS (
-			SELECT FROM f WHERE f.pool = t.pool AND f.org = t.org
-				AND f.account <> t.account
-				AND gpucredit_internal.is_below(f.account, t.account))
-		UNION ALL
-		SELECT f.* FROM f
-			JOIN top t ON t.pool = f.pool AND t.org = f.org
-				AND t.account = (gpucredit_internal.account_path(f.account))[2]
-		WHERE scope.org IS NOT NULL OR scope.narrow)
-	SELECT c.pool, c.org, c.account, c.weight,
-		c.share / nullif(sum(c.share) OVER (PARTITION BY c.pool), 0),
-		c.used / nullif(sum(c.used) OVER (PARTITION BY c.pool), 0)
-	FROM chosen c;
-END;
+AS $$
+DECLARE
+	of_pool text;
+	pools int := 0;
+BEGIN
+	FOR of_pool IN
+		SELECT p.pool FROM gpucredit.pool p ORDER BY p.pool COLLATE "C"
+	LOOP
+		RETURN QUERY
+		WITH f AS MATERIALIZED (
+			SELECT f.org, f.account, f.weight, f.share, f.used,
+				CASE WHEN f.account LIKE '%/%'
+					THEN regexp_replace(f.account, '/[^/]*$', '')
+					WHEN f.account <> '' THEN '' END AS above
+			FROM gpucredit.fair_share(of_pool, scope.org) f
+			WHERE (scope.org IS NOT NULL OR scope.narrow OR f.account = '')
+				AND (NOT scope.narrow OR (f.org, f.account) IN (
+					SELECT v.org, v.account
+					FROM unnest(scope.orgs, scope.accounts) AS v (org, account)))),
+		top AS (	/* if an ancestor is in the list, so is the parent */
+			SELECT f.* FROM f
+			WHERE NOT EXISTS (SELECT FROM f u
+				WHERE u.org = f.org AND u.account = f.above)),
+		chosen AS (
+			SELECT t.* FROM top t
+			WHERE (scope.org IS NULL AND NOT scope.narrow) OR NOT EXISTS (
+				SELECT FROM f WHERE f.org = t.org AND f.account <> t.account
+					AND gpucredit_internal.is_below(f.account, t.account))
+			UNION ALL
+			SELECT f.* FROM f
+				JOIN top t ON t.org = f.org AND t.account
+					= (gpucredit_internal.account_path(f.account))[2]
+			WHERE scope.org IS NOT NULL OR scope.narrow)
+		SELECT of_pool, c.org, c.account, c.weight,
+			c.share / nullif(sum(c.share) OVER (), 0),
+			c.used / nullif(sum(c.used) OVER (), 0)
+		FROM chosen c;
+		pools := pools + CASE WHEN FOUND THEN 1 ELSE 0 END;
+		EXIT WHEN pools = 4;
+	END LOOP;
+END
+$$;
 COMMENT ON FUNCTION gpucredit_report.report_shares(gpucredit.report_scope) IS
-'report_html: the fair share of the accounts in scope in each pool, as fractions of what is due to and used by all of them.';
+'report_html: the fair share of the accounts in scope, as fractions of what is due to and used by all of them, in each of the first four pools where they have any.';

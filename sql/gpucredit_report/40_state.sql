@@ -48,51 +48,57 @@ BEGIN ATOMIC
 			WHERE coalesce(o.runs_out >= (scope).at
 				+ 0.9 * d.days * interval '1 day', true))),
 	/*
-	 * The credit of most organisations falls in a straight line through the
-	 * whole chart, so their lines are added up.  Those whose credit runs out
-	 * or expires before its end are computed point by point.
+	 * From one expiry to the next, the credit falls in a straight line from
+	 * high at a rate of per_day, both seen from the report's instant, until it
+	 * is used up.  What has gone by an instant is the most that any expiry
+	 * until then accounts for: the credit that has expired by it, and what is
+	 * spent after it.  Instants are days from the report's.
 	 */
-	bent AS MATERIALIZED (
-		SELECT o.*
-		FROM o, (SELECT (scope).at + s.days * interval '1 day' AS end
-			FROM span s) s
-		WHERE o.runs_out < s.end
-			OR EXISTS (SELECT FROM unnest(o.expiries) AS e (t)
-				WHERE e.t <= s.end)),
-	straight AS (
-		SELECT coalesce(sum(o.available), 0) AS available,
-			coalesce(sum(o.per_day), 0) AS per_day
-		FROM o
-		WHERE NOT EXISTS (SELECT FROM bent b WHERE b.id = o.id)),
+	part AS (
+		SELECT g.since, g.until, g.per_day, g.available
+			- max(g.gone - g.per_day * g.since)
+				OVER (PARTITION BY g.id ORDER BY g.since) AS high
+		FROM (SELECT e.id, e.available, e.per_day, e.since,
+				coalesce(lead(e.since) OVER w, 'infinity') AS until,
+				(sum(e.amount) OVER w)::float8 AS gone
+			FROM (SELECT o.id, o.available, o.per_day,
+					coalesce(date_part('epoch', x.t - (scope).at) / 86400, 0)
+					AS since, coalesce(sum(x.amount), 0) AS amount
+				FROM o
+					CROSS JOIN LATERAL (
+						SELECT NULL::timestamptz AS t, NULL::numeric AS amount
+						UNION ALL
+						SELECT e.t, e.amount
+						FROM unnest(o.expiries, o.amounts) AS e (t, amount)
+						WHERE e.t IS NOT NULL) x
+				GROUP BY o.id, o.available, o.per_day, 4) e
+			WINDOW w AS (PARTITION BY e.id ORDER BY e.since)) g),
 	/*
-	 * For each expiry, and for the present: the credit that is gone by then at least.
+	 * The chart has 91 points.  A part adds its line at the first point that
+	 * it covers, and takes it away after the last.
 	 */
-	gone AS MATERIALIZED (
-		SELECT b.id, e.t, coalesce(sum(e.amount) OVER (PARTITION BY b.id
-				ORDER BY e.t), 0)::float8 AS gone
-		FROM bent b CROSS JOIN LATERAL (
-			SELECT (scope).at AS t, 0::numeric AS amount
-			UNION ALL
-			SELECT x.t, x.amount
-			FROM unnest(b.expiries, b.amounts) AS x (t, amount)
-			WHERE x.t IS NOT NULL) e),
-	day AS MATERIALIZED (
-		SELECT n, (scope).at + n * s.days / 90.0 * interval '1 day' AS t
-		FROM span s, generate_series(0, 90) AS n
-		WHERE EXISTS (SELECT FROM o)),
+	change AS (
+		SELECT v.n, sum(v.high) AS high, sum(v.per_day) AS per_day
+		FROM span s
+			CROSS JOIN part p
+			CROSS JOIN LATERAL (SELECT ceil(90 * p.since / s.days) AS first,
+				least(91, ceil(90 * least(p.until,
+					CASE WHEN p.high <= 0 THEN 0 WHEN p.per_day > 0
+					THEN p.high / p.per_day ELSE 'infinity' END) / s.days))
+				AS past) c
+			CROSS JOIN LATERAL (VALUES (c.first, p.high, p.per_day),
+				(c.past, - p.high, - p.per_day)) v (n, high, per_day)
+		WHERE c.first < c.past
+		GROUP BY v.n),
 	point AS MATERIALIZED (
-		SELECT d.n, (c.available - c.per_day * date_part('epoch', d.t
-			- (scope).at) / 86400 + coalesce(p.rest, 0))::numeric AS rest
-		FROM day d
-			CROSS JOIN straight c
-			LEFT JOIN (SELECT p.n, sum(p.rest) AS rest
-				FROM (SELECT d.n, b.id, greatest(0, b.available - max(g.gone
-						+ b.per_day * date_part('epoch', d.t - g.t) / 86400))
-						AS rest
-					FROM day d
-						CROSS JOIN bent b JOIN gone g ON g.id = b.id AND g.t <= d.t
-					GROUP BY d.n, b.id, b.available) p
-				GROUP BY p.n) p ON p.n = d.n),
+		SELECT d.n, greatest(0, sum(coalesce(c.high, 0)) OVER w
+			- sum(coalesce(c.per_day, 0)) OVER w * d.n * s.days / 90)::numeric
+			AS rest
+		FROM span s
+			CROSS JOIN generate_series(0, 90) AS d (n)
+			LEFT JOIN change c ON c.n = d.n
+		WHERE EXISTS (SELECT FROM o)
+		WINDOW w AS (ORDER BY d.n)),
 	axis AS (
 		SELECT k.tick, greatest(ceil(m.most / k.tick), 1) * k.tick AS high,
 			m.most
@@ -104,12 +110,11 @@ BEGIN ATOMIC
 			ORDER BY p.n) AS points
 		FROM point p, axis a),
 	mark AS (
-		SELECT string_agg(DISTINCT format('<line class="expiry" x1="%s"'
-				' x2="%s" y1="0" y2="100"/>', x.x, x.x), '') AS lines
-		FROM o CROSS JOIN LATERAL unnest(o.expiries) AS e (t)
-			CROSS JOIN LATERAL (SELECT trim_scale(round(1000 * extract(epoch
-				FROM e.t - (scope).at) / (86400 * span.days), 0)) AS x
-				FROM span) x
+		SELECT string_agg(format('<line class="expiry" x1="%s"'
+				' x2="%s" y1="0" y2="100"/>', x.x, x.x), '' ORDER BY x.x) AS lines
+		FROM (SELECT DISTINCT round(1000 * date_part('epoch', e.t - (scope).at)
+					/ (86400 * s.days)) AS x
+				FROM span s, o CROSS JOIN LATERAL unnest(o.expiries) AS e (t)) x
 		WHERE x.x <= 1000),
 	/*
 	 * The first lines have labels, one below the other so that no label hides
@@ -467,7 +472,7 @@ BEGIN ATOMIC
 			|| gpucredit_report.report_cell('Over or under',
 				gpucredit_report.report_points(s.used - s.due))
 			|| '</tr>', '' ORDER BY s.n)) AS part
-		FROM s WHERE s.n <= 12 AND s.nth <= 4 GROUP BY s.pool, s.nth)
+		FROM s WHERE s.n <= 12 GROUP BY s.pool, s.nth)
 	SELECT gpucredit_report.report_section('fairness', 'Fairness', CASE
 		WHEN count(*) = 0 THEN 'Nobody has used a pool or waits for one.'
 		ELSE 'What was used of each pool, lately more than long ago, beside'

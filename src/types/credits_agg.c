@@ -1,22 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * credits_agg.c
- *		The aggregates sum and avg over credits.
+ *		The aggregates sum, avg and sum_numeric over credits.
  *
- * Both use the same state, a 128-bit sum and a count.  So intermediate sums
+ * They use the same state, a 128-bit sum and a count.  So intermediate sums
  * never overflow, whatever the order of the inputs, and only a final sum that
- * does not fit is an error.  Integer addition has an exact inverse, so the
+ * does not fit is an error.  The final sum of sum_numeric always fits.  Integer addition has an exact inverse, so the
  * state also serves moving windows; two states can be added, so it serves
  * parallel plans. If no amount was added, the result is NULL.
  *
  * SQL functions here: credits_accum, credits_accum_inv, credits_combine,
- * credits_serialize, credits_deserialize, credits_sum, credits_avg.
+ * credits_serialize, credits_deserialize, credits_sum, credits_avg,
+ * credits_sum_numeric.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
 #include "libpq/pqformat.h"
+#include "utils/fmgrprotos.h"
+#include "utils/numeric.h"
 
 #include "types/entry.h"
 #include "types/credits.h"
@@ -34,6 +37,7 @@ PG_FUNCTION_INFO_V1(gpucredit_credits_serialize);
 PG_FUNCTION_INFO_V1(gpucredit_credits_deserialize);
 PG_FUNCTION_INFO_V1(gpucredit_credits_sum);
 PG_FUNCTION_INFO_V1(gpucredit_credits_avg);
+PG_FUNCTION_INFO_V1(gpucredit_credits_sum_numeric);
 
 static CreditsAggState *state_of(FunctionCallInfo fcinfo);
 
@@ -148,6 +152,26 @@ gpucredit_credits_avg(PG_FUNCTION_ARGS)
 	if (rest >= state->count - rest)
 		average += state->sum < 0 ? -1 : 1;
 	PG_RETURN_CREDITS((Credits) average);
+}
+
+/*
+ * Final function of sum_numeric(). Amounts have 64 bits, so the sum of fewer
+ * than 10^18 of them, divided by 10^18, has at most 64.
+ */
+Datum
+gpucredit_credits_sum_numeric(PG_FUNCTION_ARGS)
+{
+	CreditsAggState *state = (CreditsAggState *) PG_GETARG_POINTER(0);
+	const int64 unit = INT64CONST(1000000000000000000);
+	Datum		high;
+
+	if (state->count == 0)
+		PG_RETURN_NULL();
+	high = DirectFunctionCall2(numeric_mul,
+							   NumericGetDatum(int64_to_numeric((int64) (state->sum / unit))),
+							   NumericGetDatum(int64_to_numeric(unit / CREDITS_ONE)));
+	return DirectFunctionCall2(numeric_add, high,
+							   NumericGetDatum(CreditsToNumeric((Credits) (state->sum % unit))));
 }
 
 /* Returns the state in argument 0, or a new one if it is NULL. */

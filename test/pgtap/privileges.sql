@@ -83,7 +83,7 @@ INSERT INTO listed VALUES
 		balances_recovered builtin_digest check_archive_batches check_devices check_guards check_history check_holds check_jobs check_seals check_settings check_shares check_slices
 		check_audited_terms check_traces allocate allocate_quota clip_for_message cluster_gauges counters credits_combine credits_deserialize credits_serialize delta_day
 		book_ranges check_book_range check_seals_of_late
-		capacity_needed capacity_works closings_digest cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
+		capacity_needed capacity_works closings_digest credits_sum_numeric cron_gauges cron_job_name cron_job_of cron_tasks dead_held demand_parts archive archive_batch_digest entry_by_bucket entry_by_part event_detail fold_denials fold_spend forget_rows upkeep_rows upkeep_tasks
 		forget forget_events forget_files forget_output forget_requests forget_usage high_spend instant_text hold_difference in_orgs is_below
 		job_is_sound kept_from kind_rank limits_difference lock_chain lock_events lock_name log_finding metric_families metric_labels micros
 		money_gauges notify_nodes number_events is_tenant_login limit_tenant_logins
@@ -104,7 +104,7 @@ INSERT INTO listed VALUES
 		gpuset_hash_extended gpuset_in gpuset_intersection gpuset_le gpuset_lt gpuset_ne gpuset_out
 		gpuset_overlaps gpuset_recv gpuset_send gpuset_to_array gpuset_union
 		int2_to_credits int4_to_credits int8_to_credits key_space max min mul_credits now numeric_to_credits
-		may_read sum union_agg'),
+		may_read sum union_agg sum_numeric'),
 ('view', 'admin app auditor operator tenant',
 	'jobs prices tier'),
 ('view', 'admin auditor operator tenant',
