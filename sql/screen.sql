@@ -88,6 +88,8 @@ WHERE j.pool = 'sc' AND j.state = 'active';
 SELECT * FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
 SELECT org, available, held, per_day, days_left FROM gpucredit.burn_rate(1000) WHERE org LIKE 'sc%';
 SELECT what, reason, jobs, org, 12 AS job FROM gpucredit.recent_events() WHERE org LIKE 'sc%';
+-- An organisation whose accounts have buckets of their own is listed once.
+SELECT b.org FROM gpucredit.burn_rate(1000) b GROUP BY b.org HAVING count(*) > 1;
 SELECT count(*) FROM gpucredit.burn_rate(1);
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events() WHERE org LIKE 'sc%';
 SELECT what, reason, jobs, times, latest, org FROM gpucredit.recent_events('1 hour')

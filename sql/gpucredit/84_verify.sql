@@ -736,15 +736,16 @@ BEGIN ATOMIC
 			AND gpucredit_internal.in_orgs(a.org, check_devices.from_org,
 				check_devices.to_org)
 	WHERE CASE WHEN a.attempt IS NULL THEN true
-		/*
-		 * terms_are_attempts compares those that are not free.  The pool of
-		 * an attempt that has ended may differ: if its node was removed and
-		 * registered in another pool while the attempt still ran there, the
-		 * devices were fenced in that pool.
-		 */
+		/* terms_are_attempts compares those that are not free. */
 		WHEN g.free AND (g.account, g.tier, g.started_at)
 			<> (a.account, a.tier, a.started_at) THEN true
-		WHEN a.ended_at IS NULL AND g.pool <> a.pool THEN true
+		/*
+		 * A node that is removed and registered in another pool while an ended
+		 * attempt still runs on it takes the attempt's devices along.
+		 */
+		WHEN g.pool <> a.pool AND (a.ended_at IS NULL OR EXISTS (
+			SELECT FROM gpucredit.node n
+			WHERE n.node = g.node AND n.registered_at <= a.ended_at)) THEN true
 		WHEN a.ended_at IS NULL THEN g.free OR g.ended_at IS NOT NULL
 		ELSE NOT g.free AND g.ended_at IS NULL END;
 END;
