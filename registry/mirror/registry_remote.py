@@ -106,9 +106,22 @@ def connection(judge, scheme, host, port, context):
     """A connection whose socket goes where the judge allows, whatever DNS says."""
     tls = scheme == "https"
     made = http.client.HTTPConnection(host, port or (443 if tls else 80))
-    sock = judge.connect(host, made.port, tls)
-    made.sock = context.wrap_socket(sock, server_hostname=host) if tls else sock
+    made.sock = judge.connect(host, made.port, tls)
+    if tls:
+        plain = made.sock
+        try:
+            made.sock = context.wrap_socket(plain, server_hostname=host)
+        except OSError as error:
+            plain.close()
+            raise RemoteError(refused_certificate(host, error)) from None
     return made
+
+
+def refused_certificate(host, error):
+    """Why no TLS was spoken with a host. A certificate is refused by its name."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "the certificate of %s is not trusted: %s" % (host[:200], error.verify_message)
+    return "%s does not speak TLS as it has to: %s" % (host[:200], error)
 
 
 class Answer:

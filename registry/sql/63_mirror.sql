@@ -12,8 +12,10 @@
  * A worker that dies leaves nothing but its claim, which ends, and the bytes
  * that it sent, with which the next one goes on.
  *
- * Organisations have turns: of those with mirrors that are due, the one whose
- * last turn is the longest ago is next, however many mirrors another one has.
+ * Organisations queue: each stands in the queue of a remote once, from when its
+ * first mirror is due, and goes to its end after each turn. So one organisation
+ * waits for one turn of each other at most, however many mirrors those have,
+ * and a worker finds the next mirror by an index, however many there are.
  */
 CREATE TABLE gpucredit_registry.mirror (
 	org text COLLATE "C" NOT NULL,
@@ -28,7 +30,8 @@ CREATE TABLE gpucredit_registry.mirror (
 	claim uuid CONSTRAINT mirror_claim UNIQUE,
 	lease interval,
 	claimed_until timestamptz,
-	claimed_at timestamptz,		/* its last turn */
+	/* When a worker may claim it: a claim that nobody extends has to end first. */
+	ready_at timestamptz NOT NULL GENERATED ALWAYS AS (greatest(due_at, claimed_until)) STORED,
 	failures integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
 	last_error text,
 	synced_at timestamptz,		/* when all refs were last as there */
@@ -37,10 +40,71 @@ CREATE TABLE gpucredit_registry.mirror (
 		AND (claim IS NULL) = (lease IS NULL)),
 	FOREIGN KEY (org, model) REFERENCES gpucredit_registry.model
 );
-CREATE INDEX mirror_due ON gpucredit_registry.mirror (due_at);
-CREATE INDEX mirror_turn ON gpucredit_registry.mirror (org, claimed_at);
+CREATE INDEX mirror_ready ON gpucredit_registry.mirror (org, remote, ready_at);
 COMMENT ON TABLE gpucredit_registry.mirror IS
 'Repositories that follow one of another registry, and when each is looked at next';
+
+/*
+ * The queues. No row is later than the first of its mirrors and the last turn,
+ * whichever is later, so nobody is missed. One may be earlier: the worker that
+ * finds no mirror there corrects it.
+ *
+ * Whoever writes a mirror locks the mirror first and then its row here, and may
+ * wait for both. claim_mirror() locks a row here first and waits for nothing.
+ */
+CREATE TABLE gpucredit_registry.mirror_turn (
+	org text COLLATE "C" NOT NULL,
+	remote text COLLATE "C" NOT NULL,
+	ready_at timestamptz NOT NULL,
+	claimed_at timestamptz,		/* the organisation's last turn */
+	CONSTRAINT mirror_turn_pkey PRIMARY KEY (org, remote)
+);
+CREATE INDEX mirror_turn_next ON gpucredit_registry.mirror_turn (remote, ready_at, org);
+COMMENT ON TABLE gpucredit_registry.mirror_turn IS
+'Organisations that mirror repositories of a remote, and since when each waits for its turn; computed from the mirrors by a trigger';
+
+/*
+ * Keeps mirror_turn no later than a mirror that is written, and without rows
+ * of which no mirror is left. The rows of two remotes are locked in order.
+ */
+CREATE FUNCTION gpucredit_registry.queue_mirror() RETURNS trigger
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	was text := CASE WHEN TG_OP <> 'INSERT' THEN OLD.remote END;
+	becomes text := CASE WHEN TG_OP <> 'DELETE' THEN NEW.remote END;
+	of_org text := CASE WHEN TG_OP = 'DELETE' THEN OLD.org ELSE NEW.org END;
+	r text;
+BEGIN
+	IF was = becomes AND NEW.ready_at >= OLD.ready_at THEN
+		RETURN NULL;
+	END IF;
+	FOR r IN SELECT DISTINCT u.remote COLLATE "C" FROM unnest(ARRAY[was, becomes]) u (remote)
+		WHERE u.remote IS NOT NULL ORDER BY 1
+	LOOP
+		IF r = becomes THEN
+			INSERT INTO gpucredit_registry.mirror_turn AS t (org, remote, ready_at)
+			VALUES (of_org, r, NEW.ready_at)
+			ON CONFLICT ON CONSTRAINT mirror_turn_pkey DO UPDATE
+			SET ready_at = least(t.ready_at, greatest(excluded.ready_at, t.claimed_at));
+		ELSE
+			PERFORM FROM gpucredit_registry.mirror_turn t
+			WHERE t.org = of_org AND t.remote = r FOR UPDATE;
+			/* A statement of its own sees mirrors of whoever had the lock. */
+			DELETE FROM gpucredit_registry.mirror_turn t
+			WHERE t.org = of_org AND t.remote = r
+				AND NOT EXISTS (SELECT FROM gpucredit_registry.mirror o
+					WHERE o.org = t.org AND o.remote = t.remote);
+		END IF;
+	END LOOP;
+	RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.queue_mirror() IS
+'Internal: trigger that lets the queue of a remote follow its mirrors.';
+CREATE TRIGGER queue_mirror AFTER INSERT OR UPDATE OR DELETE ON gpucredit_registry.mirror
+FOR EACH ROW EXECUTE FUNCTION gpucredit_registry.queue_mirror();
 
 CREATE TABLE gpucredit_registry.mirror_ref (
 	org text COLLATE "C" NOT NULL,
@@ -154,6 +218,56 @@ Errors: UC001 no such account.';
  * The functions of workers.
  */
 
+/*
+ * Returns the mirror that has waited longest, of the organisation whose turn it
+ * is in the queues of some remotes, and locks it and the organisation's row
+ * there. Passes over what others have locked. Returns NULL if nothing is left.
+ */
+CREATE FUNCTION gpucredit_registry.next_mirror(remotes text[], instant timestamptz)
+RETURNS gpucredit_registry.mirror
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+	t gpucredit_registry.mirror_turn;
+	o gpucredit_registry.mirror;
+BEGIN
+	t.ready_at := '-infinity';
+	LOOP
+		SELECT n.* INTO t FROM unnest(next_mirror.remotes) AS r (remote)
+			CROSS JOIN LATERAL (SELECT k.* FROM gpucredit_registry.mirror_turn k
+				WHERE k.remote = r.remote AND k.ready_at <= next_mirror.instant
+					AND k.ready_at >= t.ready_at
+					AND (k.ready_at, k.org, k.remote) > (t.ready_at, coalesce(t.org, ''),
+						coalesce(t.remote, ''))
+				ORDER BY k.ready_at, k.org LIMIT 1) n
+		ORDER BY n.ready_at, n.org, n.remote LIMIT 1;
+		IF NOT FOUND THEN
+			RETURN NULL;
+		END IF;
+		PERFORM FROM gpucredit_registry.mirror_turn k
+		WHERE k.org = t.org AND k.remote = t.remote AND k.ready_at <= next_mirror.instant
+		FOR UPDATE SKIP LOCKED;
+		CONTINUE WHEN NOT FOUND;
+		SELECT c.* INTO o FROM unnest(next_mirror.remotes) AS r (remote)
+			CROSS JOIN LATERAL (SELECT k.* FROM gpucredit_registry.mirror k
+				WHERE k.org = t.org AND k.remote = r.remote AND k.ready_at <= next_mirror.instant
+				ORDER BY k.ready_at LIMIT 1 FOR UPDATE SKIP LOCKED) c
+		ORDER BY c.ready_at, c.model LIMIT 1;
+		IF FOUND THEN
+			RETURN o;
+		END IF;
+		UPDATE gpucredit_registry.mirror_turn k
+		SET ready_at = first.ready_at
+		FROM (SELECT min(c.ready_at) AS ready_at FROM gpucredit_registry.mirror c
+			WHERE c.org = t.org AND c.remote = t.remote) first
+		WHERE k.org = t.org AND k.remote = t.remote AND first.ready_at > k.ready_at;
+	END LOOP;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.next_mirror(text[], timestamptz) IS
+'Internal: locks the mirror that a worker claims next.';
+
 CREATE FUNCTION gpucredit_registry.claim_mirror(remotes text[],
 	lease interval DEFAULT '10 minutes', OUT org text, OUT model bigint, OUT kind text,
 	OUT name text, OUT remote text, OUT repository text, OUT refs text[], OUT rewrites boolean,
@@ -162,6 +276,7 @@ LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
+	instant timestamptz := gpucredit.now();
 	o gpucredit_registry.mirror;
 BEGIN
 	IF claim_mirror.remotes IS NULL
@@ -170,25 +285,26 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('remotes are names, lease is 10 seconds to 1 day',
 			format('The lease is %s.', claim_mirror.lease));
 	END IF;
-	SELECT c.* INTO o FROM gpucredit_registry.mirror c
-		CROSS JOIN LATERAL (SELECT max(t.claimed_at) AS last_at
-			FROM gpucredit_registry.mirror t WHERE t.org = c.org) turn
-	WHERE c.due_at <= gpucredit.now() AND c.remote = ANY (claim_mirror.remotes)
-		AND (c.claimed_until IS NULL OR c.claimed_until <= gpucredit.now())
-	ORDER BY turn.last_at NULLS FIRST, c.due_at, c.org, c.model
-	LIMIT 1 FOR UPDATE OF c SKIP LOCKED;
-	IF NOT FOUND THEN
+	o := gpucredit_registry.next_mirror(claim_mirror.remotes, instant);
+	IF o IS NULL THEN
 		RETURN;
 	END IF;
 	/* Where its worker dies, it waits longer each time: others go first. */
 	UPDATE gpucredit_registry.mirror c
 	SET claim = gen_random_uuid(), lease = claim_mirror.lease,
-		claimed_until = gpucredit.now() + claim_mirror.lease, claimed_at = gpucredit.now(),
+		claimed_until = instant + claim_mirror.lease,
 		failures = c.failures + 1, due_at = gpucredit_registry.mirror_retry(c.failures + 1),
 		last_error = CASE WHEN c.claim IS NULL THEN c.last_error
 			ELSE 'The worker that mirrored it ended.' END
 	WHERE c.org = o.org AND c.model = o.model
 	RETURNING c.claim INTO claim_mirror.claim;
+	/* The organisation goes to the end of the worker's queues, but for one that is locked. */
+	UPDATE gpucredit_registry.mirror_turn t
+	SET claimed_at = instant, ready_at = greatest(instant, t.ready_at)
+	FROM (SELECT k.remote FROM gpucredit_registry.mirror_turn k
+		WHERE k.org = o.org AND k.remote = ANY (claim_mirror.remotes)
+		FOR UPDATE SKIP LOCKED) mine
+	WHERE t.org = o.org AND t.remote = mine.remote;
 	org := o.org;
 	model := o.model;
 	remote := o.remote;

@@ -122,6 +122,11 @@ BEGIN ATOMIC
 		FROM gpucredit_registry.file f
 		WHERE f.org = o.org AND f.version = o.version), 'UTF8'))
 	UNION ALL
+	SELECT o.org, 'mirror_has_its_turn', format('repository %s of remote "%s"', o.model, o.remote)
+	FROM gpucredit_registry.mirror o
+		LEFT JOIN gpucredit_registry.mirror_turn t USING (org, remote)
+	WHERE t.ready_at IS NULL OR t.ready_at > greatest(o.ready_at, t.claimed_at)
+	UNION ALL
 	/* What is past its retention has left the log; the sums stay. */
 	SELECT d.org, 'downloads_are_counted', format(
 		'repository %s: %s downloads of %s bytes in the log, %s of %s counted', d.model,

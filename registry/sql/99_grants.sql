@@ -149,8 +149,9 @@ BEGIN
 	FOR t IN
 		SELECT c.oid FROM pg_catalog.pg_class c
 		WHERE c.relnamespace = 'gpucredit_registry'::regnamespace AND c.relkind IN ('r', 'S')
-			AND c.relname NOT IN ('lineage_turn', 'fingerprint_turn')	/* the install script
+			AND c.relname NOT IN ('lineage_turn', 'fingerprint_turn',	/* the install script
 																		 * creates their rows */
+				'mirror_turn')	/* the trigger of mirror creates its rows */
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(t, '');
 	END LOOP;

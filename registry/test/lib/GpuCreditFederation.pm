@@ -18,16 +18,18 @@ use GpuCreditRegistry;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 
-our @EXPORT = qw(far_start far_url far_sql here_sql push_version content_of
+our @EXPORT = qw(far_start far_signal far_url far_sql here_sql push_version content_of
   registry_mirror mirror_program write_file database_of read_here);
 
 my ($far, $far_port, $node);
+my $far_scheme = 'http';
 
 # A second registry, "far", of the same server: a database and a daemon of its
-# own. Its organisation is "acme", too, with repositories 1, "m", and 2, "n".
+# own, with options. Its organisation is "acme", too, with repositories 1, "m", and 2, "n".
 sub far_start
 {
-	($node) = @_;
+	($node, my @options) = @_;
+	$far_scheme = 'https' if grep { $_ eq '--tls-certificate' } @options;
 	$far_port = PostgreSQL::Test::Cluster::get_free_port();
 	$node->safe_psql('postgres', 'CREATE DATABASE far');
 	$node->safe_psql('far', 'CREATE EXTENSION gpucredit_registry CASCADE');
@@ -38,10 +40,10 @@ sub far_start
 			gpucredit_registry.create_model('acme', 'lab', 'n', 'k2', 'private')});
 	$far = IPC::Run::start([ "$FindBin::RealBin/../registryd", '--store',
 			PostgreSQL::Test::Utils::tempdir() . '/../store-far', '--port', $far_port,
-			'--database', database_of('far', 'registryd') ], '>&', '/dev/null');
+			'--database', database_of('far', 'registryd'), @options ], '>&', '/dev/null');
 	for (1 .. 600)
 	{
-		return if HTTP::Tiny->new(timeout => 5)->get(far_url('/'))->{status} != 599;
+		return if HTTP::Tiny->new(timeout => 5, verify_SSL => 0)->get(far_url('/'))->{status} != 599;
 		sleep 0.1;
 	}
 	die "the far registryd does not answer\n";
@@ -55,7 +57,8 @@ END
 	$? = $status;
 }
 
-sub far_url { return "http://127.0.0.1:$far_port$_[0]" }
+sub far_url { return "$far_scheme://127.0.0.1:$far_port$_[0]" }
+sub far_signal { return $far->signal($_[0]) }
 sub far_sql { return query($node, 'far', $_[0]) }
 sub here_sql { return query($node, 'reg', $_[0]) }
 
