@@ -64,6 +64,7 @@ extern void CliBadOption(int option, const struct option *options,
 extern int	CliSubmit(int argc, char **argv);
 extern int	CliQueue(int argc, char **argv);
 extern int	CliCancel(int argc, char **argv);
+extern int	CliLogin(int argc, char **argv);
 extern int	CliLogs(int argc, char **argv);
 extern int	CliExplain(int argc, char **argv);
 extern int	CliBalance(int argc, char **argv);

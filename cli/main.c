@@ -82,6 +82,11 @@ static const Command commands[] = {
 		"Reads accounts, users, shares and limits from a file of sacctmgr dump,"
 		" and says what it\nwould set in the organisation; with --apply it sets"
 	" that. For administrators."},
+	{"login", CliLogin, "login [-s SCOPE] [-t TTL] URL ISSUER CLIENT",
+		"Signs in at gpucreditd's address by an identity provider, without a"
+		" login of the\ndatabase: prints an address where you confirm a code,"
+		" and then keeps a token in\n~/.config/gpucredit/token for the HTTP"
+	" interface."},
 	{"verify", CliVerify, "verify [--json]",
 	"Checks the books. No output means that all is well."},
 };

@@ -330,7 +330,7 @@ status_is(call($service, 'POST', '/v1/tokens', { scope => 'admin' }), 403, 'and 
 # The command line, by the device flow
 my $home = PostgreSQL::Test::Utils::tempdir();
 local $ENV{XDG_CONFIG_HOME} = $home;
-open(my $login, '-|', "$FindBin::RealBin/../../cli/gpucredit-login -s read $site $issuer{provider} cli 2>&1") or die "could not run it: $!";
+open(my $login, '-|', "$FindBin::RealBin/../../cli/gpucredit login -s read $site $issuer{provider} cli 2>&1") or die "could not run it: $!";
 my ($open) = <$login> =~ /^Open (\S+)/;
 my $device = Browser->new;
 my $confirm = $device->follow('GET', $open);
