@@ -939,7 +939,10 @@ BEGIN
 	END IF;
 	m := gpucredit_registry.own_model(delete_model.org, delete_model.model);
 	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR UPDATE;
+	WHERE o.org = m.org AND o.model = m.model AND o.deleted_at IS NULL FOR UPDATE;
+	IF NOT FOUND THEN			/* under another key, meanwhile */
+		PERFORM gpucredit_registry.not_found(format('repository %s of "%s"', m.model, m.org));
+	END IF;
 	PERFORM gpucredit_registry.check_movable(m, NULL);
 	PERFORM gpucredit_registry.check_held(m, NULL);
 	DELETE FROM gpucredit_registry.retention_rule r WHERE r.org = m.org AND r.model = m.model;

@@ -131,8 +131,7 @@ DECLARE
 BEGIN
 	PERFORM gpucredit_registry.check_any_ref(protect_ref.ref);
 	/* Commits lock the repository, too, so none is in progress. */
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.fence_model(m);
 	IF protect_ref.protected THEN
 		INSERT INTO gpucredit_registry.protected_ref
 		VALUES (m.org, m.model, protect_ref.ref)
@@ -171,11 +170,12 @@ BEGIN
 	THEN
 		RETURN true;
 	END IF;
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	/* A concurrent quarantine waits for this lock, or is visible here. */
 	SELECT * INTO v FROM gpucredit_registry.version o
-	WHERE o.org = m.org AND o.version = move_ref.version AND o.model = m.model FOR KEY SHARE;
+	WHERE o.org = m.org AND o.version = move_ref.version AND o.model = m.model
+		AND o.dropped_at IS NULL
+	FOR KEY SHARE;
 	IF NOT FOUND THEN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s/%s"', move_ref.version,
 			m.org, m.name));
@@ -191,4 +191,4 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.move_ref(text, bigint, text, bigint, text) IS
 'Repositories: moves a ref, protected or not, to a version of its repository.
-Result: whether the call was replayed. Errors: UC501 no such repository or version; UC504 in quarantine or restricted; 42501 the tag is immutable; UC201 key used with other arguments; 22023.';
+Result: whether the call was replayed. Errors: UC501 no such repository, or no such version that has its files; UC504 in quarantine or restricted; 42501 the tag is immutable; UC201 key used with other arguments; 22023.';

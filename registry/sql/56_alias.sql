@@ -48,8 +48,7 @@ DECLARE
 	name text := gpucredit_registry.alias_ref(put_alias.alias);
 	v gpucredit_registry.version;
 BEGIN
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	PERFORM gpucredit_registry.check_movable(m, name);
 	/* A concurrent quarantine waits for this lock, or is visible here. */
 	SELECT * INTO v FROM gpucredit_registry.version o
@@ -78,8 +77,7 @@ DECLARE
 	name text := gpucredit_registry.alias_ref(remove_alias.alias);
 	removed boolean;
 BEGIN
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	PERFORM gpucredit_registry.check_movable(m, name);
 	DELETE FROM gpucredit_registry.ref r
 	WHERE r.org = (m).org AND r.model = (m).model AND r.ref = name;

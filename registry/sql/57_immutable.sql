@@ -137,8 +137,7 @@ BEGIN
 			'An empty array lets all tags move.');
 	END IF;
 	PERFORM gpucredit_registry.pattern_regex(p) FROM unnest(set_immutable_tags.patterns) p;
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.fence_model(m);
 	DELETE FROM gpucredit_registry.immutable_tag i
 	WHERE i.org = m.org AND i.model = m.model AND i.pattern <> ALL (set_immutable_tags.patterns);
 	INSERT INTO gpucredit_registry.immutable_tag

@@ -95,6 +95,20 @@ COMMENT ON FUNCTION gpucredit_registry.keepers(gpucredit_registry.model) IS
 'Internal: what keeps which versions of a repository.';
 
 /*
+ * Whether a version was read so lately that a rule keeps it. Only the day of the
+ * last read is known, so it counts as read until that day ended.
+ */
+CREATE FUNCTION gpucredit_registry.is_read(read_on date, rule gpucredit_registry.retention_rule)
+RETURNS boolean
+LANGUAGE sql STABLE
+BEGIN ATOMIC
+	SELECT (rule).keep_read > '0'
+		AND is_read.read_on + 1 > (gpucredit.now() - (rule).keep_read) AT TIME ZONE 'UTC';
+END;
+COMMENT ON FUNCTION gpucredit_registry.is_read(date, gpucredit_registry.retention_rule) IS
+'Internal: does a read on this day keep a version?';
+
+/*
  * Returns the versions of a repository that have their files, and what keeps
  * each; NULL if the rule removes it.
  */
@@ -120,7 +134,7 @@ BEGIN ATOMIC
 		FROM gpucredit_registry.version v
 		WHERE v.org = (m).org AND v.model = (m).model
 			AND (v.created_at > gpucredit.now() - (rule).keep_for
-				OR v.read_on > (gpucredit.now() - (rule).keep_read) AT TIME ZONE 'UTC')),
+				OR gpucredit_registry.is_read(v.read_on, rule))),
 	whole AS (
 		SELECT k.version, k.reason FROM kept k
 		UNION
@@ -178,11 +192,13 @@ BEGIN
 		 * A quarantine locks versions of many repositories, and none of the
 		 * repositories. To wait for it here could be a deadlock, so a version
 		 * that it has locked is passed over, and looked at again when the rule
-		 * is next applied.
+		 * is next applied. So is one that somebody begins to read, or has read
+		 * since the rule was looked up: readers do not lock the repository.
 		 */
 		PERFORM FROM gpucredit_registry.version v
 		WHERE v.org = (m).org AND v.version = p.version
 			AND num_nonnulls(v.quarantined_at, v.restricted_at) = 0
+			AND gpucredit_registry.is_read(v.read_on, rule) IS NOT TRUE
 		FOR UPDATE SKIP LOCKED;
 		CONTINUE WHEN NOT FOUND;
 		DELETE FROM gpucredit_registry.ref r
@@ -226,8 +242,15 @@ BEGIN
 	IF set_retention.prune_tags IS NOT NULL THEN
 		PERFORM gpucredit_registry.pattern_regex(set_retention.prune_tags);
 	END IF;
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
+	IF EXISTS (SELECT FROM gpucredit_registry.retention_rule r
+		WHERE r.org = m.org AND r.model = m.model
+			AND (r.keep_last, r.keep_for, r.keep_read, r.prune_tags) IS NOT DISTINCT FROM
+				(set_retention.keep_last, set_retention.keep_for, set_retention.keep_read,
+				set_retention.prune_tags))
+	THEN
+		RETURN;					/* its day goes on */
+	END IF;
 	INSERT INTO gpucredit_registry.retention_rule
 	VALUES (m.org, m.model, set_retention.keep_last, set_retention.keep_for,
 		set_retention.keep_read, set_retention.prune_tags, gpucredit.now())
@@ -243,7 +266,7 @@ END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.set_retention(text, bigint, integer, interval, interval, text) IS
 'Repositories: the files of old versions are removed once a day, from a day after this call on. retention() shows before which ones. A version stays if it is among the newest, or younger, or was read lately, or if a branch, a tag, an alias, a job, a legal hold or a quarantine keeps it.
-keep_last: so many of the newest. keep_for: those younger than that. One of both is needed. keep_read: those read within that time. prune_tags: a pattern, as of set_immutable_tags, of tags that do not keep their version and go with it; NULL: all tags keep theirs.
+keep_last: so many of the newest. keep_for: those younger than that. One of both is needed. keep_read: those read within that time, of which the day (UTC) counts until its end; 0: reading keeps nothing. The same again changes nothing. prune_tags: a pattern, as of set_immutable_tags, of tags that do not keep their version and go with it; NULL: all tags keep theirs.
 Errors: UC501 no such repository; 22023.';
 
 CREATE FUNCTION gpucredit_registry.delete_retention(org text, model bigint) RETURNS boolean
@@ -254,6 +277,7 @@ DECLARE
 	m gpucredit_registry.model := gpucredit_registry.own_model(delete_retention.org,
 		delete_retention.model);
 BEGIN
+	PERFORM gpucredit_registry.lock_model(m);
 	DELETE FROM gpucredit_registry.retention_rule r WHERE r.org = m.org AND r.model = m.model;
 	IF NOT FOUND THEN
 		RETURN false;
@@ -299,8 +323,7 @@ DECLARE
 	rule gpucredit_registry.retention_rule;
 BEGIN
 	PERFORM gpucredit_registry.require_read_committed('apply_retention()');
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = m.org AND o.model = m.model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	SELECT * INTO rule FROM gpucredit_registry.retention_rule r
 	WHERE r.org = m.org AND r.model = m.model;
 	IF NOT FOUND THEN
@@ -360,11 +383,12 @@ BEGIN
 		PERFORM gpucredit_registry.refuse('reason must have 1 to 1,000 bytes',
 			'Whoever is asked later learns from it why the version is kept.');
 	END IF;
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = v.org AND o.model = v.model FOR NO KEY UPDATE;
-	IF EXISTS (SELECT FROM gpucredit_registry.version o
-		WHERE o.org = v.org AND o.version = v.version AND o.dropped_at IS NOT NULL)
-	THEN
+	PERFORM gpucredit_registry.fence_model(m) FROM gpucredit_registry.model m
+	WHERE m.org = v.org AND m.model = v.model;
+	PERFORM FROM gpucredit_registry.version o
+	WHERE o.org = v.org AND o.version = v.version AND o.dropped_at IS NULL
+	FOR KEY SHARE;
+	IF NOT FOUND THEN
 		PERFORM gpucredit_registry.not_found(format('version %s of "%s"', v.version, v.org));
 	END IF;
 	INSERT INTO gpucredit_registry.legal_hold

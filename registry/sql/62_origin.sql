@@ -381,6 +381,27 @@ $$;
 COMMENT ON FUNCTION gpucredit_registry.lock_model(gpucredit_registry.model) IS
 'Internal: waits until nobody else commits to a repository. Errors: UC501 it was deleted.';
 
+/*
+ * Locks a repository as lock_model() does, for a decision about what may be done
+ * with it from now on. The row gets a new version, so that a transaction above
+ * READ COMMITTED whose snapshot is older, and does not show the decision, fails
+ * with 40001 when it locks the repository.
+ */
+CREATE FUNCTION gpucredit_registry.fence_model(m gpucredit_registry.model) RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+	UPDATE gpucredit_registry.model o SET account = o.account
+	WHERE o.org = m.org AND o.model = m.model AND o.deleted_at IS NULL;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.not_found(format('repository %s of "%s"', m.model, m.org));
+	END IF;
+END
+$$;
+COMMENT ON FUNCTION gpucredit_registry.fence_model(gpucredit_registry.model) IS
+'Internal: locks a repository, and has transactions with older snapshots be repeated. Errors: UC501 it was deleted.';
+
 CREATE FUNCTION gpucredit_registry.import_refs(org text, model bigint, source text,
 	exported_at timestamptz, refs jsonb, older boolean DEFAULT false,
 	overwrite boolean DEFAULT false) RETURNS bigint

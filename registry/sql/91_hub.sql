@@ -456,6 +456,13 @@ AS $$
 DECLARE
 	v gpucredit_registry.version := gpucredit_registry.require_version(m, make_ref.rev);
 BEGIN
+	/* The oid of a version whose files were removed is still known. */
+	PERFORM FROM gpucredit_registry.version o
+	WHERE o.org = v.org AND o.version = v.version AND o.dropped_at IS NULL
+	FOR KEY SHARE;
+	IF NOT FOUND THEN
+		PERFORM gpucredit_registry.no_revision(m, make_ref.rev);
+	END IF;
 	INSERT INTO gpucredit_registry.ref AS o
 	VALUES (v.org, v.model, make_ref.name, v.version, make_ref.tag)
 	ON CONFLICT ON CONSTRAINT ref_pkey DO UPDATE SET version = excluded.version
@@ -486,8 +493,7 @@ DECLARE
 	exists boolean;
 BEGIN
 	PERFORM gpucredit_registry.check_ref(name);
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	PERFORM gpucredit_registry.check_movable(m, name);
 	IF (r).method = 'DELETE' THEN
 		RETURN gpucredit_registry.delete_ref(r, m, name, false);
@@ -527,8 +533,7 @@ DECLARE
 		ELSE gpucredit_registry.body_of(r) ->> 'tag' END;
 BEGIN
 	PERFORM gpucredit_registry.check_ref(name);
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	PERFORM gpucredit_registry.check_movable(m, name);
 	IF (r).method = 'DELETE' THEN
 		RETURN gpucredit_registry.delete_ref(r, m, name, true);

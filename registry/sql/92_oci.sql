@@ -350,8 +350,7 @@ BEGIN
 		PERFORM gpucredit_registry.refuse_request(404, format('%s is not in the repository', missing),
 			'Push what a manifest names before it.');
 	END IF;
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	v := gpucredit_registry.find_version(m, 'sha256/' || hex);
 	IF v.version IS NULL THEN
 		PERFORM gpucredit_registry.commit_or_refuse(m, 'sha256/' || hex,
@@ -390,8 +389,7 @@ AS $$
 DECLARE
 	v gpucredit_registry.version;
 BEGIN
-	PERFORM FROM gpucredit_registry.model o
-	WHERE o.org = (m).org AND o.model = (m).model FOR NO KEY UPDATE;
+	PERFORM gpucredit_registry.lock_model(m);
 	SELECT o.* INTO v FROM gpucredit_registry.ref f
 		JOIN gpucredit_registry.version o USING (org, version)
 	WHERE f.org = (m).org AND f.model = (m).model AND f.ref = rev;

@@ -260,6 +260,14 @@ BEGIN
 	response_headers := a.headers;
 	response_body := a.body;
 	plan := a.plan;
+	/*
+	 * These write only what is read again or lost without harm: that a download
+	 * or a part of an upload began. So they do not wait for the disk. All else,
+	 * what a refusal reports included, does.
+	 */
+	IF a.plan ? 'download' OR a.plan -> 'receive' ? 'writer' THEN
+		PERFORM set_config('synchronous_commit', 'off', true);
+	END IF;
 END
 $$;
 COMMENT ON FUNCTION gpucredit_registry.http(text, text, jsonb, bytea) IS

@@ -282,9 +282,9 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	DbError *error)
 {
 	json_t	   *headers = json_object();
-	const char *values[5];
-	int			lengths[5] = {0, 0, 0, (int) request->body_size, 0};
-	int			formats[5] = {0, 0, 0, 1, 0};
+	const char *values[4];
+	int			lengths[4] = {0, 0, 0, (int) request->body_size};
+	int			formats[4] = {0, 0, 0, 1};
 	PGresult   *result;
 	char	   *text;
 
@@ -300,13 +300,11 @@ ask(struct MHD_Connection *connection, const char *method, HttpRequest *request,
 	values[2] = text != NULL ? text : "{}";
 	values[3] = request->body != NULL ? request->body :
 		request->collects || !is_upload(method) ? "" : NULL;
-	values[4] = values[3] == NULL || strcmp(method, "GET") == 0 ? "off" : NULL;
 	result = db_call_for(error, ClientSocket(connection),
 						 "SELECT status, response_headers,"
 						 " encode(response_body, 'base64'), plan"
-						 " FROM " DB_COMMIT("$5") ","
-						 " gpucredit_registry.http($1::text, $2::text,"
-						 " $3::jsonb, $4::bytea)", 5, values, lengths, formats);
+						 " FROM gpucredit_registry.http($1::text, $2::text,"
+						 " $3::jsonb, $4::bytea)", 4, values, lengths, formats);
 	free(text);
 	json_decref(headers);
 	return result;

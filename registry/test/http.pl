@@ -367,6 +367,30 @@ close $left;
 logged($whole);
 cmp_ok((split /\|/, q_($egress))[0] - $bytes, '<', 300_000, 'after the headers, less than the kernel would keep');
 
+# What does not wait for the disk: that a download or a part of an upload began or ended, and nothing else.
+sub commits
+{
+	my ($method, $path, $body, $headers) = @_;
+	my $db = connect_to($node, 'reg');
+
+	$db->begin_work;
+	$db->selectall_arrayref('SELECT * FROM gpucredit_registry.http(?, ?, ?, ?::bytea)', undef, $method, $path,
+		encode_json({ host => 'h', authorization => "Bearer $acme", writer => 7, %{ $headers // {} } }), $body);
+	my ($how) = $db->selectrow_array('SHOW synchronous_commit');
+	$db->commit;
+	my ($after) = $db->selectrow_array('SHOW synchronous_commit');
+	return "$how $after";
+}
+is(commits('GET', '/acme/open/resolve/main/w', ''), 'off on', 'that a download began is on disk later, and no other transaction of its connection');
+is(commits('GET', $_, ''), 'on on', "GET $_ waits") foreach '/', '/acme/open', '/api/models/acme/open', '/acme/open/resolve/main/none', '/api/whoami-v2', '/v2/';
+is(commits('POST', '/api/models/acme/open/commit/main', qq({"key": "header", "value": {"summary": "s"}}\n{"key": "file", "value": {"path": "sync", "content": ""}})),
+	'on on', 'a commit waits');
+is(commits('POST', '/api/repos/create', '{"name": "sync"}'), 'on on', 'a new repository does');
+is(commits('PUT', '/v2/acme/syncimage/manifests/v1', undef), 'on on', 'an image that makes its repository does');
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, 10)});
+is(commits('GET', '/acme/open/resolve/main/w', ''), 'on on', 'and so does a download that is denied, of which its owner hears');
+q_(q{SELECT gpucredit_registry.set_storage_quota('acme', NULL, NULL)});
+
 # Aliases and immutable tags.
 my $api = '/api/models/acme/open';
 status_is(json_request('POST', "$api/alias/champion", $acme, { revision => $open }), 200, 'an alias names a version');
