@@ -144,6 +144,7 @@ static int	answer(Dump *dump, bool apply, bool json);
 	"  coalesce(w.max_queued, q.max_queued) AS max_queued," \
 	"  coalesce(w.max_cpu_milli, q.max_cpu_milli) AS max_cpu_milli," \
 	"  coalesce(w.max_memory_mib, q.max_memory_mib) AS max_memory_mib," \
+	"  q.max_nonpreemptible_gpus," \
 	"  concat_ws(' ', 'gpus ' || q.max_gpus, 'running ' || q.max_running," \
 	"   'queued ' || q.max_queued, 'cpu_milli ' || q.max_cpu_milli," \
 	"   'memory_mib ' || q.max_memory_mib) AS has" \
@@ -592,7 +593,8 @@ answer(Dump *dump, bool apply, bool json)
 					"   AND made.n >= 0 ORDER BY line OFFSET 0) q"
 					"  CROSS JOIN LATERAL gpucredit.set_quota($1, q.account,"
 					"   nullif(q.gpu_type, ''), q.max_gpus, q.max_running,"
-					"   q.max_queued, q.max_cpu_milli, q.max_memory_mib)),"
+					"   q.max_queued, q.max_cpu_milli, q.max_memory_mib,"
+					"   q.max_nonpreemptible_gpus)),"
 					" answer AS (" DIFFERENCES ")"
 					" SELECT a.* FROM answer a CROSS JOIN limited"
 					" WHERE limited.n >= 0", 4, values), json);

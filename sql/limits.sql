@@ -181,6 +181,60 @@ SELECT invariant, detail FROM verify('cm');
 SELECT set_quota('cm', '', max_cpu_milli => 16000) \g /dev/null
 SELECT set_quota('cm', '', max_cpu_milli => -1);
 
+-- Work that nobody evicts for what others are due: its devices may be limited,
+-- so that it does not keep what others lend. A request that alone passes the
+-- limit is denied, what more wants to run waits, and preemptible jobs pass it.
+SELECT create_account('np'), create_account('np', 'p'), issue('np', '', 'i', 1000), grant_tier('np', '', 'production_inference'),
+	grant_tier('np', '', 'premium_training'), create_pool('np'), register_node('np', 'np-1', 'AdmA', 8, 40000) \g /dev/null
+SELECT set_quota('np', '', max_nonpreemptible_gpus => 3) \g /dev/null
+SELECT k, status, reason FROM unnest('{production_inference,production_inference,premium_training,standard_training,standard_training}'::text[],
+	'{4xAdmA,2xAdmA,2xAdmA,3xAdmA,1xAdmA}'::text[], '{large,first,second,may leave,last}'::text[]) AS u (tier, request, k),
+	LATERAL reserve('np', 'p', k, request, '1 h', pool => 'np', tier => u.tier);
+SELECT r.key, p.action, p.gpus FROM place('np') p JOIN request r ON r.org = p.org AND r.operation = 'reserve'
+	AND r.result[1]::bigint = p.job;
+SELECT q.passes, q.detail FROM request r, explain('np', r.result[1]::bigint) q
+WHERE r.org = 'np' AND r.key = 'second' AND r.operation = 'reserve' AND q.check_name = 'quota';
+-- the plan, what would be, and a quote say the same, and count what others start
+SELECT count(*) FROM plan('np');
+SELECT action, job, reason FROM plan_with('np', '{"jobs": [{"org": "np", "request": "1xAdmA", "wall_limit": "1 h", "tier": "premium_training", "count": 2},
+	{"org": "np", "request": "1xAdmA", "wall_limit": "1 h"}]}') WHERE job < 0 ORDER BY job DESC;
+SELECT n, q.decision, q.reason, q.starts, q.waits_for FROM generate_series(1, 4) n,
+	quote('np', 'p', n || 'xAdmA', '1 h', pool => 'np', tier => 'production_inference') q;
+-- another pool counts what this one has started
+SELECT create_pool('np2'), register_node('np2', 'np2-1', 'AdmA', 8, 40000) \g /dev/null
+SELECT status FROM reserve('np', '', 'there', '2xAdmA', '1 h', pool => 'np2', tier => 'production_inference');
+SELECT count(*) FROM place('np2');
+-- with one more device allowed, one of the two starts
+SELECT set_quota('np', '', max_nonpreemptible_gpus => 4) \g /dev/null
+SELECT count(*) AS here FROM place('np');
+SELECT count(*) AS there FROM place('np2');
+SELECT * FROM verify('np');
+UPDATE quota SET max_nonpreemptible_gpus = -1 WHERE org = 'np';
+SELECT invariant, detail FROM verify('np');
+SELECT set_quota('np', '', max_nonpreemptible_gpus => 4) \g /dev/null
+SELECT set_quota('np', '', max_nonpreemptible_gpus => -1);
+-- a claim counts in other pools before its job starts
+SELECT set_tier('np-leaves', 5, 'capacity', false, min_run => '0'), create_account('nq'), issue('nq', '', 'i', 1000),
+	grant_tier('nq', '', 'production_inference'), create_pool('nq'), register_node('nq', 'nq-1', 'AdmA', 2, 40000) \g /dev/null
+SELECT set_quota('nq', '', 'AdmA', max_nonpreemptible_gpus => 2) \g /dev/null
+SELECT status FROM reserve('nq', '', 'leaves', '2xAdmA', '1 h', pool => 'nq', tier => 'np-leaves');
+SELECT action FROM place('nq');
+SELECT current_setting('gpucredit.clock') AS clock, gpucredit.now() + '1 min' AS later \gset
+SET gpucredit.clock = :'later';
+SELECT status FROM reserve('nq', '', 'takes', '2xAdmA', '1 h', pool => 'nq', tier => 'production_inference');
+SELECT action, reason FROM place('nq');
+SELECT status FROM reserve('nq', '', 'there', '1xAdmA', '1 h', pool => 'np2', tier => 'production_inference');
+SELECT count(*) AS there FROM place('np2') WHERE org = 'nq';
+SELECT q.passes, q.detail FROM request r, explain('nq', r.result[1]::bigint) q
+WHERE r.org = 'nq' AND r.key = 'there' AND r.operation = 'reserve' AND q.check_name = 'quota';
+SELECT count(settle(org, job, attempt, 'preempted', '1 min')) FROM attempt WHERE org = 'nq' AND ended_at IS NULL;
+SELECT r.key, p.action FROM place('nq') p JOIN request r ON r.org = p.org AND r.operation = 'reserve' AND r.result[1]::bigint = p.job;
+SELECT count(*) AS there FROM place('np2') WHERE org = 'nq';
+SELECT count(settle(org, job, attempt, 'completed', '1 min')) FROM attempt WHERE org = 'nq' AND ended_at IS NULL;
+SELECT count(*) AS there FROM place('np2') WHERE org = 'nq';
+SELECT * FROM verify('nq');
+SET gpucredit.clock = :'clock';
+
 -- far from max_queued, calls do not count the queue each time; near it they
 -- count to the last job
 SELECT create_account('far'), issue('far', '', 'i', 1000000),

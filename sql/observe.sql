@@ -600,8 +600,8 @@ SELECT * FROM pg_temp.limited($$SELECT gpucredit.hold('acme', '', 'by hand', 1, 
 	'{"budgets": [["day", 1e30, true, 1, []]]}', '{"budgets": [["day", 1, true, 1e30, []]]}');
 SELECT * FROM pg_temp.limited($$SELECT gpucredit.reserve('acme', '', 'by hand', '1xH100', '1 h')$$,
 	'{"quotas": 3}', '{"quotas": {}}', '{"quotas": [["H100", 1]]}',
-	'{"quotas": [["H100", "1", false, null, null]]}', '{"quotas": [[null, 1, false, null, null]]}',
-	'{"quotas": [["H100", null, null, null, null]]}', '{"quotas": [["H100", 1e30, false, null, null]]}', '[]');
+	'{"quotas": [["H100", "1", false, null, null, null]]}', '{"quotas": [[null, 1, false, null, null, null]]}',
+	'{"quotas": [["H100", null, null, null, null, null]]}', '{"quotas": [["H100", 1e30, false, null, null, null]]}', '[]');
 SAVEPOINT forced;
 SELECT status FROM reserve('acme', '', 'by hand', '1xH100', '1 h');
 ROLLBACK TO forced;

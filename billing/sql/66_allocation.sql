@@ -338,14 +338,15 @@ DECLARE
 BEGIN
 	/* Every call that sets a quota locks this row first. */
 	PERFORM FROM gpucredit.account a WHERE a.org = r.org AND a.account = r.account FOR NO KEY UPDATE;
-	SELECT o.max_gpus, o.max_running, o.max_queued, o.max_cpu_milli, o.max_memory_mib INTO q
+	SELECT o.max_gpus, o.max_running, o.max_queued, o.max_cpu_milli, o.max_memory_mib, o.max_nonpreemptible_gpus INTO q
 	FROM gpucredit.quota o WHERE o.org = r.org AND o.account = r.account AND o.gpu_type = coalesce(type, '');
 	PERFORM gpucredit_internal.allocate_quota(r.org, r.account, type,
 		coalesce((r.quota ->> 'max_gpus')::integer, q.max_gpus),
 		coalesce((r.quota ->> 'max_running')::integer, q.max_running),
 		coalesce((r.quota ->> 'max_queued')::integer, q.max_queued),
 		coalesce((r.quota ->> 'max_cpu_milli')::bigint, q.max_cpu_milli),
-		coalesce((r.quota ->> 'max_memory_mib')::bigint, q.max_memory_mib));
+		coalesce((r.quota ->> 'max_memory_mib')::bigint, q.max_memory_mib),
+		q.max_nonpreemptible_gpus);
 END
 $$;
 COMMENT ON FUNCTION gpucredit_billing.grant_quota(gpucredit_billing.allocation_request) IS

@@ -216,13 +216,13 @@ is($node->safe_psql('plans', q{SELECT count(*) FROM gpucredit.audit WHERE operat
 is(as('fin', q{SELECT string_agg(operation || ' ' || caller, ', ' ORDER BY event) FROM gpucredit_billing.event WHERE operation LIKE '%allocation'}),
 	'request_allocation ann, decide_allocation lead, decide_allocation lead', 'as does the log of requests');
 # quota
-as('fin', q{SELECT gpucredit.set_quota('acme', 'nlp/ann', 'H100', 2, 5)});
+as('fin', q{SELECT gpucredit.set_quota('acme', 'nlp/ann', 'H100', 2, 5, max_nonpreemptible_gpus => 1)});
 as('ann', q{SELECT gpucredit_billing.request_allocation('acme', 'nlp/ann', 'q', 'eight for a week', NULL, 'H100', 8)});
 my $quota = q{SELECT state FROM gpucredit_billing.decide_allocation(2, '%s', 'grant')};
 like(as('lead', sprintf($quota, 'q')), qr/not yours/, 'an approver for credit does not raise limits');
 as('fin', q{SELECT gpucredit_billing.set_approver('acme', 'nlp', 'lead', true)});
 is(as('lead', sprintf($quota, 'q')), 'granted', 'one for quota does');
-is($node->safe_psql('plans', q{SELECT max_gpus, max_running FROM gpucredit.quota WHERE account = 'nlp/ann'}), '8|5', 'and leaves the limits that nobody asked about');
+is($node->safe_psql('plans', q{SELECT max_gpus, max_running, max_nonpreemptible_gpus FROM gpucredit.quota WHERE account = 'nlp/ann'}), '8|5|1', 'and leaves the limits that nobody asked about');
 # without an approver
 as('lead', q{SELECT gpucredit_billing.request_allocation('acme', 'nlp', 'n', 'a larger model', 70)});
 like(as('lead', q{SELECT gpucredit_billing.decide_allocation(3, 'own', 'grant')}), qr/not yours/, 'an approver of an account is none for itself');

@@ -157,7 +157,7 @@ $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, 8)");
 my $taker = connect_to($cells->{b}, 'credit');
 $taker->begin_work;
 my ($horizon) = $taker->selectrow_array("SELECT gpucredit_cells.receive_ahead('$changes', 'a', 1000)");
-$cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32)",
+$cells->at_router($_) foreach "SELECT gpucredit.set_quota('$changes', 'x', NULL, 32, max_nonpreemptible_gpus => 5)",
   "SELECT gpucredit.issue('$changes', '', 'later', 1), gpucredit.hold('$changes', 'x', 'later hold', 2, '1 hour')";
 $cells->at_router("SELECT gpucredit.set_quota('$changes', '', NULL, NULL)");
 $taker->do($_) foreach 'SAVEPOINT before', $spoils;
@@ -168,7 +168,7 @@ is($taker->selectrow_array("SELECT gpucredit_cells.receive_changes('$changes', '
 	'taken', 'rows that are new, changed and gone are compared');
 is($taker->selectrow_array("SELECT count(*) FROM gpucredit.verify('$changes')"), 0, 'they are sound');
 is(join(' ', @{ $taker->selectcol_arrayref(
-	"SELECT account || max_gpus FROM gpucredit.quota WHERE org = '$changes'") }), 'x32',
+	"SELECT concat_ws(' ', account, max_gpus, max_nonpreemptible_gpus) FROM gpucredit.quota WHERE org = '$changes'") }), 'x 32 5',
 	'they are as in the old cell');
 $taker->rollback;
 $taker->disconnect;

@@ -460,7 +460,8 @@ BEGIN ATOMIC
 				GROUP BY b.org, b.account) b
 			FULL JOIN (SELECT q.org, q.account, jsonb_agg(jsonb_build_array(
 					q.gpu_type, q.max_gpus, q.max_queued IS NOT NULL,
-					q.max_cpu_milli, q.max_memory_mib)
+					q.max_cpu_milli, q.max_memory_mib,
+					q.max_nonpreemptible_gpus)
 					ORDER BY q.gpu_type) AS quotas
 				FROM gpucredit.quota q
 				WHERE gpucredit_internal.in_orgs(q.org,

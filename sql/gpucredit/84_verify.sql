@@ -193,13 +193,14 @@ BEGIN ATOMIC
 			OR d.saved_by < d.starts_at)
 	UNION ALL
 	SELECT 'quota_is_sound', q.org, format('quota of account "%s"', q.account),
-		format('devices %s, running %s, queued %s, spare %s, cpu %s, memory %s',
+		format('devices %s, running %s, queued %s, spare %s, cpu %s, memory %s, not preemptible %s',
 			q.max_gpus, q.max_running, q.max_queued, q.spare, q.max_cpu_milli,
-			q.max_memory_mib)
+			q.max_memory_mib, q.max_nonpreemptible_gpus)
 	FROM gpucredit.quota q
 	WHERE gpucredit_internal.in_orgs(q.org, check_jobs.from_org, check_jobs.to_org)
 		AND NOT gpucredit_internal.quota_is_sound(q.max_gpus, q.max_running,
-			q.max_queued, q.spare, q.max_cpu_milli, q.max_memory_mib)
+			q.max_queued, q.spare, q.max_cpu_milli, q.max_memory_mib,
+			q.max_nonpreemptible_gpus)
 	UNION ALL
 	SELECT 'quota_has_its_turn', coalesce(q.org, t.org),
 		format('quota of account "%s"', coalesce(q.account, t.account)),
@@ -1103,7 +1104,8 @@ BEGIN ATOMIC
 			('node', 'nvlink_domain leaf draining drain_deadline reclaim_at about
 				boot_before spine nvlink_mbps leaf_mbps spine_mbps topology
 				topology_at'),
-			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib'),
+			('quota', 'max_gpus max_running max_queued max_cpu_milli max_memory_mib
+				max_nonpreemptible_gpus'),
 			('request', 'result digest'),
 			('reservation', 'gpu_type limit_at latest_at'),
 			('retry_rule_builtin retry_rule_custom',

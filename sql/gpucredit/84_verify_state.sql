@@ -167,7 +167,8 @@ BEGIN ATOMIC
 			jsonb_build_array(a.account, coalesce(a.d ->> 'gpu_type', '')),
 			CASE WHEN a.decision <> 'removed' THEN jsonb_build_array(
 				a.d -> 'max_gpus', a.d -> 'max_running', a.d -> 'max_queued',
-				a.d -> 'max_cpu_milli', a.d -> 'max_memory_mib') END
+				a.d -> 'max_cpu_milli', a.d -> 'max_memory_mib',
+				a.d -> 'max_nonpreemptible_gpus') END
 		FROM a WHERE a.operation = 'set_quota'
 		UNION ALL
 		SELECT 'budget', a.org, a.audit,
@@ -280,7 +281,7 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'quota', q.org, jsonb_build_array(q.account, q.gpu_type),
 			jsonb_build_array(q.max_gpus, q.max_running, q.max_queued,
-				q.max_cpu_milli, q.max_memory_mib)
+				q.max_cpu_milli, q.max_memory_mib, q.max_nonpreemptible_gpus)
 		FROM gpucredit.quota q
 		UNION ALL
 		SELECT 'budget', b.org, jsonb_build_array(b.account, b.period),

@@ -160,6 +160,9 @@ typedef struct DecideRequestClass
 	int64_t		memory_mib;		/* MiB for the whole job, or 0 */
 	bool		spot_ok;		/* its jobs may be preempted and so may use
 								 * spot nodes */
+	bool		stays;			/* its jobs are not evicted for others, so
+								 * quotas may limit their devices
+								 * (DECIDE_LIMITED_STAYING) */
 	const uint64_t *filter;		/* mask of the nodes that its jobs may use:
 								 * bit i % 64 of word i / 64 is the input's
 								 * node i; NULL if they may use all */
@@ -238,10 +241,13 @@ typedef enum DecideLimited
 								 * DecideOffer.counted tells */
 	DECIDE_LIMITED_JOBS,
 	DECIDE_LIMITED_CPU,			/* thousandths of a core */
-	DECIDE_LIMITED_MEMORY		/* MiB of the host's memory */
+	DECIDE_LIMITED_MEMORY,		/* MiB of the host's memory */
+	DECIDE_LIMITED_STAYING		/* the devices of jobs that are not evicted
+								 * for others, which count among all devices,
+								 * too */
 } DecideLimited;
 
-#define DECIDE_LIMITED		4	/* number of values of DecideLimited */
+#define DECIDE_LIMITED		5	/* number of values of DecideLimited */
 
 /*
  * How much of each limited resource one or several jobs use.
@@ -374,6 +380,8 @@ typedef struct DecideRunning
 	int32_t		first_part;		/* index into the input's running_parts */
 	int32_t		n_parts;
 	DecidePreemptible preemptible;
+	bool		stays;			/* see DecideRequestClass.stays; never true if
+								 * it is preemptible for capacity */
 	bool		leaving;		/* the attempt has been told to stop */
 	bool		over;			/* the attempt has ended, but its devices are
 								 * fenced until it is known to be gone */
@@ -459,6 +467,7 @@ typedef struct DecideClaim
 	int32_t		gpus;			/* number of devices on all nodes */
 	int32_t		share;
 	int32_t		counted;		/* see DecideOffer.counted */
+	bool		stays;			/* see DecideRequestClass.stays */
 	int32_t		first_part;		/* index into the input's claim_parts */
 	int32_t		n_parts;
 } DecideClaim;
@@ -816,7 +825,7 @@ extern const char *DecideFeasible(const DecideNode *nodes, int32_t n_nodes,
  */
 extern DecideUse DecideJobUse(const DecideRequestClass *request, int32_t type,
 							  int32_t gpus);
-extern DecideUse DecideGrowthUse(int64_t gpus, int32_t counted);
+extern DecideUse DecideGrowthUse(int64_t gpus, int32_t counted, bool stays);
 extern DecideUse DecideClaimUse(const DecidePart *parts,
 								const DecideClaim *claim, int32_t has);
 extern DecideUse DecideRunningUse(const DecideRunning *running,

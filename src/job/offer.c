@@ -322,6 +322,7 @@ OffersRequest(const Job *job, const NodeSet *set)
 		.cpu_milli = job->cpu_milli,
 		.memory_mib = job->memory_mib,
 		.spot_ok = job->preemptible != PREEMPTIBLE_NEVER,
+		.stays = job->preemptible != PREEMPTIBLE_CAPACITY,
 		.wall_limit = job->wall_limit < 0 ? DECIDE_NEVER : job->wall_limit
 	};
 	Credits		amount;

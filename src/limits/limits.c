@@ -42,7 +42,8 @@ SQL_STATEMENT(limits_keep, SPI_OK_UPDATE, "text, text",
 			  "   WHERE b.org = $1 AND b.account = $2),"
 			  "  'quotas', (SELECT pg_catalog.jsonb_agg("
 			  "   pg_catalog.jsonb_build_array(q.gpu_type, q.max_gpus,"
-			  "   q.max_queued IS NOT NULL, q.max_cpu_milli, q.max_memory_mib)"
+			  "   q.max_queued IS NOT NULL, q.max_cpu_milli, q.max_memory_mib,"
+			  "   q.max_nonpreemptible_gpus)"
 			  "   ORDER BY q.gpu_type)"
 			  "   FROM gpucredit.quota q"
 			  "   WHERE q.org = $1 AND q.account = $2))),"
@@ -58,11 +59,11 @@ typedef enum Field
 static const struct
 {
 	const char *name;
-	Field		fields[6];
+	Field		fields[7];
 }			kinds[] = {
 	[LIMIT_BUDGETS] = {"budgets", {TEXT, AMOUNT, YES_OR_NO, AMOUNT, AMOUNTS}},
 	[LIMIT_QUOTAS] = {"quotas", {TEXT, AMOUNT_OR_NULL, YES_OR_NO,
-	AMOUNT_OR_NULL, AMOUNT_OR_NULL}}
+	AMOUNT_OR_NULL, AMOUNT_OR_NULL, AMOUNT_OR_NULL}}
 };
 
 static JsonbContainer *array_of(const JsonbValue *value);

@@ -19,7 +19,8 @@ typedef enum LimitKind
 {
 	LIMIT_BUDGETS,				/* period, amount, hard, slices, alert_at */
 	LIMIT_QUOTAS				/* gpu_type, max_gpus, whether there is a
-								 * max_queued, max_cpu_milli, max_memory_mib */
+								 * max_queued, max_cpu_milli, max_memory_mib,
+								 * max_nonpreemptible_gpus */
 } LimitKind;
 
 extern void AccountLimitsLock(const char *org, const char *account);

@@ -38,10 +38,11 @@ typedef struct Quota
 {
 	const char *account;
 	const char *gpu_type;		/* "" if the quota counts devices of any type */
-	int64		max_gpus;		/* -1 if there is no limit, as in the next two
-								 * fields */
+	int64		max_gpus;		/* -1 if there is no limit, as in the next
+								 * three fields */
 	int64		max_cpu_milli;
 	int64		max_memory_mib;
+	int64		max_nonpreemptible_gpus;
 	bool		limited;		/* whether it has a max_queued */
 } Quota;
 
@@ -177,6 +178,7 @@ quotas_of(const AccountPath *path)
 			quota->limited = values[2].val.boolean;
 			quota->max_cpu_milli = amount_of(&values[3]);
 			quota->max_memory_mib = amount_of(&values[4]);
+			quota->max_nonpreemptible_gpus = amount_of(&values[5]);
 			quotas = lappend(quotas, quota);
 		}
 	}
@@ -217,6 +219,8 @@ type_fits(const List *quotas, const QuotaRequest *request,
 			(gpu_type == NULL || strcmp(quota->gpu_type, gpu_type) != 0))
 			continue;
 		if ((quota->max_gpus >= 0 && milli > quota->max_gpus * 1000) ||
+			(request->stays && quota->max_nonpreemptible_gpus >= 0 &&
+			 milli > quota->max_nonpreemptible_gpus * 1000) ||
 			(quota->max_cpu_milli >= 0 &&
 			 request->cpu_milli > quota->max_cpu_milli) ||
 			(quota->max_memory_mib >= 0 &&

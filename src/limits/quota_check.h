@@ -18,6 +18,7 @@ typedef struct QuotaRequest
 									 * none if it needs no devices */
 	const int64 *milli;			/* for each type, how many thousandths of
 								 * devices it uses at least */
+	bool		stays;			/* whether it is not preemptible for capacity */
 	int64		cpu_milli;
 	int64		memory_mib;
 } QuotaRequest;

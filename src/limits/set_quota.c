@@ -27,16 +27,19 @@ API_FUNCTION(gpucredit_set_quota, set_quota);
 API_FUNCTION(gpucredit_allocate_quota, allocate_quota);
 
 SQL_STATEMENT(quota_upsert, SPI_OK_INSERT,
-			  "text, text, text, int, int, int, bigint, bigint",
+			  "text, text, text, int, int, int, bigint, bigint, int",
 			  "INSERT INTO gpucredit.quota (org, account, gpu_type,"
 			  " max_gpus, max_running, max_queued, max_cpu_milli,"
-			  " max_memory_mib) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+			  " max_memory_mib, max_nonpreemptible_gpus)"
+			  " VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 			  " ON CONFLICT (org, account, gpu_type) DO UPDATE"
 			  " SET max_gpus = EXCLUDED.max_gpus,"
 			  " max_running = EXCLUDED.max_running,"
 			  " max_queued = EXCLUDED.max_queued,"
 			  " max_cpu_milli = EXCLUDED.max_cpu_milli,"
-			  " max_memory_mib = EXCLUDED.max_memory_mib, spare = 0");
+			  " max_memory_mib = EXCLUDED.max_memory_mib,"
+			  " max_nonpreemptible_gpus = EXCLUDED.max_nonpreemptible_gpus,"
+			  " spare = 0");
 SQL_STATEMENT(quota_delete, SPI_OK_DELETE, "text, text, text",
 			  "DELETE FROM gpucredit.quota q WHERE q.org = $1"
 			  " AND q.account = $2 AND q.gpu_type = $3");
@@ -55,7 +58,8 @@ static const struct
 	bool		wide;			/* whether its type is bigint */
 }			limits[] = {
 	{"max_gpus", false}, {"max_running", false}, {"max_queued", false},
-	{"max_cpu_milli", true}, {"max_memory_mib", true}
+	{"max_cpu_milli", true}, {"max_memory_mib", true},
+	{"max_nonpreemptible_gpus", false}
 };
 
 #define FIRST_LIMIT		3

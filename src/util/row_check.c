@@ -137,7 +137,8 @@ gpucredit_counts_are_sound(PG_FUNCTION_ARGS)
 
 /*
  * Whether a quota's row is sound.  Arguments: max_gpus, max_running,
- * max_queued, spare, max_cpu_milli, max_memory_mib; all but spare may be NULL.
+ * max_queued, spare, max_cpu_milli, max_memory_mib, max_nonpreemptible_gpus;
+ * all but spare may be NULL.
  */
 Datum
 gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
@@ -152,7 +153,7 @@ gpucredit_quota_is_sound(PG_FUNCTION_ARGS)
 		if (!PG_ARGISNULL(i) && PG_GETARG_INT64(i) < 0)
 			PG_RETURN_BOOL(false);
 	}
-	PG_RETURN_BOOL(true);
+	PG_RETURN_BOOL(PG_ARGISNULL(6) || PG_GETARG_INT32(6) >= 0);
 }
 
 /*

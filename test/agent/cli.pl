@@ -882,10 +882,12 @@ DUMP
 	is(scalar(grep { $_->{becomes} eq '' } @$document), 0, 'each line that somebody must decide says what to do');
 	($status, $document) = documents('-O', 'lab', 'import', '--json', 'slurm', $dump);
 	is(scalar(grep { $_->{action} ne 'decide' } @$document), 0, 'import of the same file again changes nothing');
-	query($server, 'credit', q{SELECT gpucredit.set_quota('lab', 'physics', NULL, 16, max_queued => 7)});
+	query($server, 'credit', q{SELECT gpucredit.set_quota('lab', 'physics', NULL, 16, max_queued => 7, max_nonpreemptible_gpus => 3)});
 	($status, $document) = documents('-O', 'lab', 'import', '--json', '--apply', 'slurm', $dump);
 	is(join('; ', map { "$_->{account}: $_->{was} -> $_->{becomes}" } grep { $_->{action} ne 'decide' } @$document),
 		'physics: gpus 16 queued 7 -> gpus 8 running 10 queued 7 cpu_milli 64000 memory_mib 4194304', 'what differs is set, and what the file does not name stays');
+	is(query($server, 'credit', q{SELECT max_nonpreemptible_gpus FROM gpucredit.quota WHERE org = 'lab' AND account = 'physics' AND gpu_type = ''}), '3',
+		'... also a limit for which the file has no word');
 	foreach my $case (
 		[ "Account - 'a':Fairshare=1", qr/line 1: there is no line of a cluster before it/ ],
 		[ "Cluster - 'c'\nParent - 'b'", qr/line 2: the file has no account "b" above it/ ],

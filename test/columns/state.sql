@@ -58,7 +58,7 @@ SELECT issue('acme', '', 'paid-1', 100000), issue('bell', '', 'paid-2', 100000),
 SELECT set_budget('acme', '', 90000), set_budget('acme', 'vision', 5000, 'day', false),
 	set_budget('acme', 'lab', 500, 'week', true, '{0.9}'),
 	set_budget('bell', 'r', 500), set_budget('bell', 'r', NULL);
-SELECT set_quota('acme', 'vision', NULL, 64, 20, 100), set_quota('acme', 'lab', 'H100', 16),
+SELECT set_quota('acme', 'vision', NULL, 64, 20, 100, max_nonpreemptible_gpus => 32), set_quota('acme', 'lab', 'H100', 16),
 	set_quota('bell', '', NULL, NULL, 50, NULL);
 SELECT set_rate_limit('acme', '', '*', 1e6, 1000000),
 	set_rate_limit('bell', 'r', 'reserve', 1e6, 1000000);

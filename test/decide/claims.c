@@ -24,6 +24,7 @@ running_request(World *world, DecideRunning *running, DecideTopology topology)
 		.share = running->share, .n_offers = running->type >= 0,
 		.offers = &offer, .topology = topology,
 		.spot_ok = running->preemptible != DECIDE_PREEMPT_NEVER,
+		.stays = running->stays,
 		.wall_limit = DECIDE_NEVER
 	};
 	int			i;
@@ -41,7 +42,7 @@ running_request(World *world, DecideRunning *running, DecideTopology topology)
 
 /*
  * Parses the line: claim ORG[/ACCOUNT]/ID TYPE NODE{devices}... [share=500]
- * [gpumem=8k] [running].  TYPE 0 means no devices.
+ * [gpumem=8k] [running] [stays].  TYPE 0 means no devices.
  */
 char *
 claim_line(World *world, char *line)
@@ -77,6 +78,8 @@ claim_line(World *world, char *line)
 
 		if (strcmp(word, "running") == 0)
 			claim->running = true;
+		else if (strcmp(word, "stays") == 0)
+			claim->stays = true;
 		else if (strncmp(word, "share=", 6) == 0)
 			claim->share = atoi(word + 6);
 		else if (strncmp(word, "gpumem=", 7) == 0)
@@ -127,6 +130,7 @@ claims_permute(const World *world, uint64_t *seed, const int *new_type,
 		DecideClaim *claim = world_claim(other, old->org, old->id);
 
 		claim->running = old->running;
+		claim->stays = old->stays;
 		claim->made = old->made;
 		claim->turn = old->turn;
 		claim->gpus = old->gpus;

@@ -92,6 +92,7 @@ random_running(World *world, uint64_t *seed, int64_t id, bool elastic)
 	running->share = share;
 	running->preemptible = random_below(seed, 4) > 0 ?
 		DECIDE_PREEMPT_CAPACITY : (DecidePreemptible) random_below(seed, 2);
+	running->stays = running->preemptible != DECIDE_PREEMPT_CAPACITY;
 	running->started = 1000000 * random_below(seed, 900);
 	running->saved_at = running->started +
 		1000000 * random_below(seed, 100);
@@ -154,7 +155,8 @@ random_waiting(World *world, uint64_t *seed, int64_t id, bool alone)
 	DecideOffer offer = {.type = 0};
 	DecideRequestClass request = {
 		.share = DECIDE_WHOLE, .n_offers = 1, .offers = &offer,
-		.spot_ok = random_below(seed, 2) == 0, .wall_limit = DECIDE_NEVER
+		.spot_ok = random_below(seed, 2) == 0, .wall_limit = DECIDE_NEVER,
+		.stays = id % 3 == 0
 	};
 	DecideJob  *job;
 

@@ -220,7 +220,8 @@ random_waiting(World *world, uint64_t *seed, int64_t id)
 		.share = DECIDE_WHOLE, .n_offers = 1 + random_below(seed, 2),
 		.offers = offers, .spot_ok = random_below(seed, 2) == 0,
 		.wall_limit = random_below(seed, 8) == 0 ? DECIDE_NEVER :
-		random_time(seed, 150)
+		random_time(seed, 150),
+		.stays = id % 3 == 0
 	};
 	int			n = 1 + random_below(seed, 3);
 	int			i;

@@ -206,6 +206,7 @@ start_run(const World *world, const DecideResult *result,
 		if (request->offers[i].type == start->type)
 			running->counted = request->offers[i].counted;
 	}
+	running->stays = request->stays;
 	running->min_gpus = request->min_gpus;
 	running->max_gpus = request->max_gpus;
 	running->started = running->saved_at = world->now;
@@ -267,6 +268,7 @@ world_next(const World *world, const DecideResult *result, World *next)
 				  &world->claim_parts[old->first_part], old->n_parts,
 				  old->made,
 				  old->turn);
+		next->claims[next->n_claims - 1].stays = old->stays;
 	}
 	for (i = 0; i < result->n_promises; i++)
 	{
@@ -281,6 +283,8 @@ world_next(const World *world, const DecideResult *result, World *next)
 				  world->accounts[job ? job->account : running->account].name,
 				  p->type, p->share, &result->promise_parts[p->first_part],
 				  p->n_parts, world->now, i);
+		next->claims[next->n_claims - 1].stays = job != NULL ?
+			world->requests[job->request].stays : running->stays;
 		for (e = p->first_eviction; e < p->first_eviction + p->n_evictions; e++)
 			run_leaves(world, &next->running[result->evictions[e].running],
 					   job ? job->org : running->org,
@@ -355,6 +359,7 @@ world_without(const World *world, const bool *gone, World *left)
 				  &world->claim_parts[old->first_part], old->n_parts,
 				  old->made,
 				  old->turn);
+		left->claims[left->n_claims - 1].stays = old->stays;
 	}
 	for (i = 0; i < world->n_running; i++)
 	{

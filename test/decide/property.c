@@ -112,6 +112,7 @@ random_jobs(World *world, uint64_t *seed, int64_t first_id, bool one_node)
 	request.memory_mib = random_below(seed, 3) > 0 ? 0 : random_below(seed,
 																	  50);
 	request.spot_ok = random_below(seed, 2) == 0;
+	request.stays = !request.spot_ok && first_id % 4 < 3;
 	request.prefer = random_below(seed, 2) == 0 ? DECIDE_TOPOLOGY_ANY :
 		(DecideTopology) random_below(seed, 4);
 	if (random_below(seed, 3) == 0)

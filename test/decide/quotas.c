@@ -59,6 +59,8 @@ running_use(const World *world, const DecideRunning *running)
 
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) running->gpus *
 		(running->counted > 0 ? running->counted : running->share);
+	if (running->stays)
+		use.of[DECIDE_LIMITED_STAYING] = use.of[DECIDE_LIMITED_DEVICES];
 	for (i = running->first_part; i < running->first_part + running->n_parts;
 		 i++)
 	{
@@ -94,7 +96,7 @@ world_quota(World *world, int account, int type)
 		.account = account, .type = type,.most =
 		{
 			{
-				-1, -1, -1, -1
+				-1, -1, -1, -1, -1
 			}
 		}
 	};
@@ -177,6 +179,10 @@ random_quotas(World *world, uint64_t *seed)
 		if (most[DECIDE_LIMITED_DEVICES] < 0 || random_below(seed, 3) == 0)
 			most[DECIDE_LIMITED_JOBS] = used[DECIDE_LIMITED_JOBS] +
 				random_below(seed, 5) - 1;
+		if (random_below(seed, 3) == 0)
+			most[DECIDE_LIMITED_STAYING] = 1000 *
+				(used[DECIDE_LIMITED_STAYING] / 1000 +
+				 random_below(seed, 6) - 1);
 		if (random_below(seed, 4) == 0)
 			most[DECIDE_LIMITED_CPU] = used[DECIDE_LIMITED_CPU] +
 				random_below(seed, 200);
@@ -212,8 +218,9 @@ quotas_halve(World *world)
 
 /*
  * Parses the line: quota ACCOUNT [TYPE] gpus=4 running=2 cpu=8000
- * memory=65536.  What the lines before it run is in use, and in addition the
- * devices of used=.
+ * memory=65536 staying=2, the last for devices of jobs that are not evicted.
+ * What the lines before it run is in use, and in addition the devices of
+ * used=.
  */
 char *
 quota_line(World *world, char *line)
@@ -235,6 +242,9 @@ quota_line(World *world, char *line)
 	{
 		if (strncmp(word, "gpus=", 5) == 0)
 			quota->most.of[DECIDE_LIMITED_DEVICES] = atoll(word + 5) *
+				DECIDE_WHOLE;
+		else if (strncmp(word, "staying=", 8) == 0)
+			quota->most.of[DECIDE_LIMITED_STAYING] = atoll(word + 8) *
 				DECIDE_WHOLE;
 		else if (strncmp(word, "running=", 8) == 0)
 			quota->most.of[DECIDE_LIMITED_JOBS] = atoll(word + 8);

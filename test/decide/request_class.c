@@ -217,6 +217,11 @@ request_word(World *world, DecideRequestClass *class, DecideJob *job,
 		class->spot_ok = true;
 		return true;
 	}
+	if (strcmp(word, "stays") == 0)
+	{
+		class->stays = true;
+		return true;
+	}
 	if (value == NULL)
 		return false;
 	*value++ = '\0';

@@ -166,6 +166,11 @@ running_word(World *world, DecideRunning *running, char *word)
 		running->over = *word == 'o';
 		return true;
 	}
+	if (strcmp(word, "stays") == 0)
+	{
+		running->stays = true;
+		return true;
+	}
 	if (strcmp(word, "aged") == 0)
 	{
 		running->aged = true;

@@ -301,7 +301,8 @@ request_equal(const DecideRequestClass *a, const DecideRequestClass *b)
 		a->share != b->share || a->n_offers != b->n_offers ||
 		a->topology != b->topology || a->prefer != b->prefer ||
 		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
-		a->spot_ok != b->spot_ok || a->wall_limit != b->wall_limit ||
+		a->spot_ok != b->spot_ok || a->stays != b->stays ||
+		a->wall_limit != b->wall_limit ||
 		a->per_node != b->per_node ||
 		(a->filter == NULL) != (b->filter == NULL))
 		return false;

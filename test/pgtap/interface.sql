@@ -33,7 +33,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'void', 'v', 'admin'),
 ('set_alert', 'org text, account text, balance_low numeric DEFAULT NULL',
 	'void', 'v', 'admin operator'),
-('set_quota', 'org text, account text, gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL, max_cpu_milli bigint DEFAULT NULL, max_memory_mib bigint DEFAULT NULL',
+('set_quota', 'org text, account text, gpu_type text DEFAULT NULL, max_gpus int DEFAULT NULL, max_running int DEFAULT NULL, max_queued int DEFAULT NULL, max_cpu_milli bigint DEFAULT NULL, max_memory_mib bigint DEFAULT NULL, max_nonpreemptible_gpus int DEFAULT NULL',
 	'void', 'v', 'admin'),
 ('set_slices', 'org text, account text, n int', 'void', 'v', 'admin'),
 ('set_rate_limit', 'org text, account text, operation text, per_second double precision, burst int',

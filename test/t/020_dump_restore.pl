@@ -175,7 +175,7 @@ sub fill
 			FROM gpucredit.request WHERE key = 'j2' AND operation = 'reserve';
 		-- limits, and a rule of the user's own
 		SELECT gpucredit.set_budget('acme', 'vision', 1000),
-			gpucredit.set_quota('acme', '', 'H100', 20, 100),
+			gpucredit.set_quota('acme', '', 'H100', 20, 100, max_nonpreemptible_gpus => 15),
 			gpucredit.set_retry_rule('mine', 'permanent', 1, exit_codes => '[17,18)'),
 			gpucredit.set_lost_work('interactive', 'preempted', false);
 		SELECT gpucredit.hold('acme', 'vision', 'counted', 1, '100 days');

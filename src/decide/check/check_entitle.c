@@ -90,8 +90,7 @@ promised_counted(const DecideInput *input, const DecidePromise *p)
  */
 static int32_t
 check_range(const CheckDemand *wants, int32_t account, int32_t type,
-			int32_t has,
-			int32_t most)
+			bool stays, int32_t has, int32_t most)
 {
 	const DecideInput *input = wants->input;
 	int32_t		q;
@@ -105,7 +104,10 @@ check_range(const CheckDemand *wants, int32_t account, int32_t type,
 		{
 			const DecideQuota *quota = &input->quotas[q];
 			int64_t		limit = quota->most.of[DECIDE_LIMITED_DEVICES];
+			int64_t		staying = quota->most.of[DECIDE_LIMITED_STAYING];
 
+			if (stays && staying >= 0 && (limit < 0 || staying < limit))
+				limit = staying;
 			if (limit >= 0 && (quota->type == type ||
 							   quota->type == DECIDE_ANY_TYPE) &&
 				most > limit / 1000)
@@ -127,7 +129,7 @@ check_asked(const CheckDemand *wants, int32_t job)
 	return request->n_offers == 0 ? 0 :
 		check_worth(input, request->offers[0].type,
 					check_range(wants, input->jobs[job].account,
-								request->offers[0].type,
+								request->offers[0].type, request->stays,
 								request->min_gpus,
 								request->max_gpus),
 					DecideCheckCounted(request, request->offers[0].type));
@@ -145,7 +147,7 @@ check_useful(const CheckDemand *wants, const DecideRunning *r)
 
 	return check_worth(wants->input, r->type, grows ?
 					   check_range(wants, r->account, r->type,
-								   r->gpus,
+								   r->stays, r->gpus,
 								   r->max_gpus) : r->gpus,
 					   check_running_counted(r));
 }
@@ -506,7 +508,9 @@ deal_after(Books *books, const DecideResult *result, int32_t after,
 			book(books, &books->demand, job->account,
 				 check_worth(input, s->type,
 							 check_range(&books->wants,
-										 job->account, s->type, s->gpus,
+										 job->account, s->type,
+										 input->requests[job->request].stays,
+										 s->gpus,
 										 input->requests[job->request].max_gpus),
 							 DecideCheckCounted(&input->requests[job->request], s->type)) -
 				 check_asked(&books->wants, s->job));

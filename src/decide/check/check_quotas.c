@@ -121,6 +121,8 @@ job_use(const DecideRequestClass *request, int32_t type, int32_t gpus)
 	use.of[DECIDE_LIMITED_JOBS] = 1;
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) gpus *
 		DecideCheckCounted(request, type);
+	use.of[DECIDE_LIMITED_STAYING] = request->stays ?
+		use.of[DECIDE_LIMITED_DEVICES] : 0;
 	use.of[DECIDE_LIMITED_CPU] = request->cpu_milli;
 	use.of[DECIDE_LIMITED_MEMORY] = request->memory_mib;
 	return use;
@@ -137,6 +139,8 @@ claim_use(const DecideInput *input, const DecideClaim *claim)
 
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) claim->gpus *
 		(claim->counted > 0 ? claim->counted : claim->share);
+	if (claim->stays)
+		use.of[DECIDE_LIMITED_STAYING] = use.of[DECIDE_LIMITED_DEVICES];
 	for (p = 0; p < claim->n_parts; p++)
 	{
 		const DecidePart *part = &input->claim_parts[claim->first_part + p];
@@ -151,11 +155,12 @@ claim_use(const DecideInput *input, const DecideClaim *claim)
  * What a running job uses in addition when it grows: devices only.
  */
 static DecideUse
-grown_use(int64_t gpus, int32_t counted, int32_t share)
+grown_use(int64_t gpus, int32_t counted, int32_t share, bool stays)
 {
 	DecideUse	use = {{0}};
 
 	use.of[DECIDE_LIMITED_DEVICES] = gpus * (counted > 0 ? counted : share);
+	use.of[DECIDE_LIMITED_STAYING] = stays ? use.of[DECIDE_LIMITED_DEVICES] : 0;
 	return use;
 }
 
@@ -202,6 +207,8 @@ subtract_returned(const DecideInput *input, const DecideQuota *quota,
 		return;
 	has.of[DECIDE_LIMITED_DEVICES] = (int64_t) running->gpus *
 		(running->counted > 0 ? running->counted : running->share);
+	if (running->stays)
+		has.of[DECIDE_LIMITED_STAYING] = has.of[DECIDE_LIMITED_DEVICES];
 	for (p = running->first_part; p < running->first_part + running->n_parts;
 		 p++)
 	{
@@ -299,7 +306,8 @@ sum_claims(const QuotaSums *sums, const DecideResult *result,
 					  claim_use(input, claim), claim, NULL);
 		else if (gpus > 0)
 			sum_add(sums, claim->account, claim->type,
-					grown_use(gpus, claim->counted, claim->share), false);
+					grown_use(gpus, claim->counted, claim->share,
+							  claim->stays), false);
 	}
 	return true;
 }
@@ -335,7 +343,7 @@ sum_result(const QuotaSums *sums, const DecideResult *result)
 		else if (p->gpus > running->gpus)
 			sum_add(sums, running->account, p->type,
 					grown_use(p->gpus - running->gpus, running->counted,
-							  running->share), true);
+							  running->share, running->stays), true);
 	}
 }
 

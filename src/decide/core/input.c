@@ -103,6 +103,8 @@ running_error(const DecideInput *input, const DecideRunning *running)
 	if (running->tier < 0 || running->tier >= input->n_tiers ||
 		running->account < 0 || running->account >= input->n_accounts)
 		return "a running attempt's tier or account is not there";
+	if (running->stays && running->preemptible == DECIDE_PREEMPT_CAPACITY)
+		return "a running attempt stays and may be evicted";
 	if (running->expected_end > running->limit_end)
 		return "a running attempt is expected to pass its limit";
 	if (running->n_parts < 1 || running->first_part < 0 ||

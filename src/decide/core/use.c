@@ -19,6 +19,8 @@ DecideJobUse(const DecideRequestClass *request, int32_t type, int32_t gpus)
 	use.of[DECIDE_LIMITED_JOBS] = 1;
 	use.of[DECIDE_LIMITED_DEVICES] = (int64_t) gpus *
 		DecideCounted(request, type);
+	if (request->stays)
+		use.of[DECIDE_LIMITED_STAYING] = use.of[DECIDE_LIMITED_DEVICES];
 	use.of[DECIDE_LIMITED_CPU] = request->cpu_milli;
 	use.of[DECIDE_LIMITED_MEMORY] = request->memory_mib;
 	return use;
@@ -29,13 +31,15 @@ DecideJobUse(const DecideRequestClass *request, int32_t type, int32_t gpus)
  * devices only.
  */
 DecideUse
-DecideGrowthUse(int64_t gpus, int32_t counted)
+DecideGrowthUse(int64_t gpus, int32_t counted, bool stays)
 {
 	DecideUse	use = {{0}};
 
 	DecideAssert(gpus >= 0);
 	DecideAssert(counted >= 0 && counted <= DECIDE_WHOLE);
 	use.of[DECIDE_LIMITED_DEVICES] = gpus * counted;
+	if (stays)
+		use.of[DECIDE_LIMITED_STAYING] = gpus * counted;
 	return use;
 }
 
@@ -47,7 +51,8 @@ DecideUse
 DecideClaimUse(const DecidePart *parts, const DecideClaim *claim, int32_t has)
 {
 	int32_t		more = claim->gpus > has ? claim->gpus - has : 0;
-	DecideUse	use = DecideGrowthUse(more, DecideClaimCounted(claim));
+	DecideUse	use = DecideGrowthUse(more, DecideClaimCounted(claim),
+									  claim->stays);
 	int32_t		p;
 
 	DecideAssert(has >= 0);
@@ -73,7 +78,8 @@ DecideUse
 DecideRunningUse(const DecideRunning *running, const DecidePart *parts)
 {
 	DecideUse	use = DecideGrowthUse(running->gpus,
-									  DecideRunningCounted(running));
+									  DecideRunningCounted(running),
+									  running->stays);
 	int32_t		p;
 
 	DecideAssert(running->n_parts > 0);

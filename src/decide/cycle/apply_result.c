@@ -192,6 +192,7 @@ apply_running(const DecideInput *input, const DecideResult *result,
 				.type = start->type, .gpus = start->gpus,
 				.share = start->share,
 				.counted = DecideCounted(request, start->type),
+				.stays = request->stays,
 				.min_gpus = request->min_gpus,
 				.max_gpus = request->max_gpus,
 				.first_part = input->n_running_parts + start->first_part,
@@ -266,6 +267,8 @@ apply_claims(const DecideInput *input, const DecideResult *result,
 				.counted = job != NULL ?
 				DecideCounted(&input->requests[job->request], promise->type) :
 				DecideRunningCounted(running),
+				.stays = job != NULL ? input->requests[job->request].stays :
+				running->stays,
 				.first_part = input->n_claim_parts + promise->first_part,
 				.n_parts = promise->n_parts
 		};

@@ -43,7 +43,8 @@ class_hash(const DecideRequestClass *request, int32_t n_nodes)
 	hash = mix(hash, request->max_gpus);
 	hash = mix(hash, request->share);
 	hash = mix(hash,
-			   request->topology << 4 | request->prefer << 1 | request->spot_ok);
+			   request->topology << 5 | request->prefer << 2 |
+			   request->spot_ok << 1 | request->stays);
 	hash = mix(hash, request->cpu_milli);
 	hash = mix(hash, request->memory_mib);
 	hash = mix(hash, request->per_node);
@@ -89,7 +90,8 @@ same_class(const DecideRequestClass *a, const DecideRequestClass *b,
 		a->share != b->share || a->n_offers != b->n_offers ||
 		a->topology != b->topology || a->prefer != b->prefer ||
 		a->cpu_milli != b->cpu_milli || a->memory_mib != b->memory_mib ||
-		a->spot_ok != b->spot_ok || a->unpaid != b->unpaid ||
+		a->spot_ok != b->spot_ok || a->stays != b->stays ||
+		a->unpaid != b->unpaid ||
 		a->apart || b->apart || a->per_node != b->per_node ||
 		!same_filter(a, b, n_nodes))
 		return false;

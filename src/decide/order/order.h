@@ -205,7 +205,8 @@ extern bool DecideQuotaKept(const Cycle *cycle, const DecideClaim *claim);
 extern int32_t DecideQuotaMore(const Cycle *cycle,
 							   const DecideRunning *running);
 extern int32_t DecideQuotaEver(const Cycle *cycle, int32_t account,
-							   int32_t type, int32_t least, int32_t most);
+							   int32_t type, bool stays, int32_t least,
+							   int32_t most);
 extern bool DecideQuotasBegin(Cycle *cycle);
 extern bool DecideQuotaFilter(Cycle *cycle, int32_t job, bool reserving,
 							  bool *held);

@@ -4,10 +4,11 @@
  *
  * A quota counts what running jobs in all pools, claims and this cycle's
  * starts of its account and of all accounts below it use: jobs, devices, cpu
- * and memory.  A limit on a resource that a job does not use does not keep it
- * from starting.  Within a round use only grows, so what a quota has once
- * forbidden stays forbidden.  Jobs for which nothing is left of a quota are
- * not queued, unless jobs below their tier may leave for them
+ * and memory, and the devices of jobs that are not evicted for others.  A
+ * limit on a resource that a job does not use does not keep it from starting.
+ * Within a round use only grows, so what a quota has once forbidden stays
+ * forbidden.  Jobs for which nothing is left of a quota are not queued, unless
+ * jobs below their tier may leave for them
  * (preempt/quota_claim.c).  Other jobs lose, at their turn, the offers that quotas do not
  * allow.  Reservations are counted only against other reservations: they are
  * for a later time, and starts have precedence.
@@ -217,6 +218,26 @@ find_leavers(const Cycle *cycle, const DecideClaim *claim)
 }
 
 /*
+ * How many thousandths of devices a quota leaves beside what is used, or
+ * INT64_MAX if it limits none.  stays is whether they are for a job that is
+ * not evicted for others.
+ */
+static int64_t
+spare_devices(const DecideQuota *quota, const DecideUse *used, bool stays)
+{
+	int64_t		left = INT64_MAX;
+	int64_t		most = quota->most.of[DECIDE_LIMITED_DEVICES];
+	int64_t		most_staying = quota->most.of[DECIDE_LIMITED_STAYING];
+
+	if (most >= 0)
+		left = most - used->of[DECIDE_LIMITED_DEVICES];
+	if (stays && most_staying >= 0 &&
+		most_staying - used->of[DECIDE_LIMITED_STAYING] < left)
+		left = most_staying - used->of[DECIDE_LIMITED_STAYING];
+	return left;
+}
+
+/*
  * Returns the most devices of a type that quotas allow a job, up to its
  * request, or -1 if it may not start.
  */
@@ -242,10 +263,9 @@ quota_most(const Cycle *cycle, const DecideJob *job,
 			DecideUseAdd(&used, &quotas->reserved[q]);
 		if (DecideUseOver(&quota->most, &used, &least) >= 0)
 			return -1;
-		if (request->max_gpus == 0 || quota->most.of[DECIDE_LIMITED_DEVICES] < 0)
+		if (request->max_gpus == 0)
 			continue;
-		left = quota->most.of[DECIDE_LIMITED_DEVICES] -
-			used.of[DECIDE_LIMITED_DEVICES];
+		left = spare_devices(quota, &used, request->stays);
 		if (left / counted < most)
 			most = left / counted;
 	}
@@ -306,13 +326,10 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
 		return running->max_gpus;
 	while ((q = next_over(cycle, running->type, &account, q)) >= 0)
 	{
-		int64_t		most =
-		cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
-		int64_t		left = most -
-			cycle->quotas->used[q].of[DECIDE_LIMITED_DEVICES];
+		int64_t		left = spare_devices(&cycle->input->quotas[q],
+										 &cycle->quotas->used[q],
+										 running->stays);
 
-		if (most < 0)
-			continue;
 		if (left / counted < more)
 			more = left < 0 ? 0 : left / counted;
 	}
@@ -324,9 +341,10 @@ DecideQuotaMore(const Cycle *cycle, const DecideRunning *running)
  * runs.
  */
 int32_t
-DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
+DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type, bool stays,
 				int32_t least, int32_t most)
 {
+	DecideUse	nothing = {{0}};
 	int32_t		q = -1;
 
 	DecideAssert(account >= 0 && account < cycle->input->n_accounts);
@@ -335,11 +353,10 @@ DecideQuotaEver(const Cycle *cycle, int32_t account, int32_t type,
 		return most;
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
-		int64_t		limit =
-		cycle->input->quotas[q].most.of[DECIDE_LIMITED_DEVICES];
-		int64_t		ever = limit / DECIDE_WHOLE;
+		int64_t		ever = spare_devices(&cycle->input->quotas[q], &nothing,
+										 stays) / DECIDE_WHOLE;
 
-		if (limit >= 0 && ever < most)
+		if (ever < most)
 			most = ever > least ? (int32_t) ever : least;
 	}
 	return most;
@@ -427,9 +444,14 @@ could_leave(const Cycle *cycle, const DecideJob *job,
 	while ((q = next_over(cycle, type, &account, q)) >= 0)
 	{
 		const DecideUse *most = &cycle->input->quotas[q].most;
+		DecideUse	staying = {{0}};
 
 		if (DecideUseOver(most, &quotas->used[q], &least) < 0)
 			continue;
+		/* no job leaves for others that uses what such a limit counts */
+		staying.of[DECIDE_LIMITED_STAYING] = least.of[DECIDE_LIMITED_STAYING];
+		if (DecideUseOver(most, &quotas->used[q], &staying) >= 0)
+			return false;
 		if (DecideUseOver(most, &nothing, &least) >= 0 ||
 			quotas->evictable[account] <= rank)
 			return false;

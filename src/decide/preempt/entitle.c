@@ -169,12 +169,12 @@ capacity(const DecideInput *input)
  * The number of devices that an elastic job demands.
  */
 static int32_t
-useful(const Cycle *cycle, int32_t account, int32_t type, int32_t least,
-	   int32_t most)
+useful(const Cycle *cycle, int32_t account, int32_t type, bool stays,
+	   int32_t least, int32_t most)
 {
 	return least >= most ||
 		cycle->input->policy.elastic_idle_delay == DECIDE_NEVER ?
-		least : DecideQuotaEver(cycle, account, type, least, most);
+		least : DecideQuotaEver(cycle, account, type, stays, least, most);
 }
 
 /*
@@ -188,8 +188,8 @@ running_amount(const Cycle *cycle, const DecideRunning *running)
 
 	if (!running->over && running->type != DECIDE_NO_TYPE &&
 		(running->request >= 0 || running->leaving))
-		gpus = useful(cycle, running->account, running->type, gpus,
-					  running->max_gpus);
+		gpus = useful(cycle, running->account, running->type, running->stays,
+					  gpus, running->max_gpus);
 	return DecideUsage(cycle->input, running->type, gpus,
 					   DecideRunningCounted(running));
 }
@@ -207,8 +207,8 @@ job_amount(const Cycle *cycle, const DecideJob *job)
 		return 0;
 	type = request->offers[0].type;
 	return DecideUsage(cycle->input, type,
-					   useful(cycle, job->account, type, request->min_gpus,
-							  request->max_gpus),
+					   useful(cycle, job->account, type, request->stays,
+							  request->min_gpus, request->max_gpus),
 					   DecideCounted(request, type));
 }
 

@@ -206,7 +206,8 @@ grower_note(Cycle *cycle, int32_t index, int64_t more)
 {
 	const DecideRunning *running = &cycle->input->running[index];
 	ClaimState *claims = cycle->claims;
-	DecideUse	use = DecideGrowthUse(more, DecideRunningCounted(running));
+	DecideUse	use = DecideGrowthUse(more, DecideRunningCounted(running),
+									  running->stays);
 	int32_t		e;
 
 	DecideQuotaAdd(cycle, running->account, running->type, &use, false);

@@ -236,6 +236,7 @@ quota_request(const Job *job, const NodeSet *set,
 		.ntypes = job->offers.n,
 			.gpu_types = job->offers.types,
 			.milli = milli,
+			.stays = request->stays,
 			.cpu_milli = job->cpu_milli,
 			.memory_mib = job->memory_mib
 	};

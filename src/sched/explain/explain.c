@@ -43,9 +43,12 @@ SQL_STATEMENT(quotas_read, SPI_OK_SELECT, "text, text, bigint",
 			  " pg_catalog.count(a.job),"
 			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.billed_share), 0)::bigint,"
 			  " COALESCE(pg_catalog.sum(a.cpu_milli), 0)::bigint,"
-			  " COALESCE(pg_catalog.sum(a.memory_mib), 0)::bigint"
+			  " COALESCE(pg_catalog.sum(a.memory_mib), 0)::bigint,"
+			  " q.max_nonpreemptible_gpus,"
+			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.billed_share)"
+			  "  FILTER (WHERE a.preemptible <> 'capacity'), 0)::bigint"
 			  " FROM gpucredit.quota q LEFT JOIN (SELECT a.*, j.cpu_milli,"
-			  "  j.memory_mib" LIVE_ATTEMPTS
+			  "  j.memory_mib, j.preemptible" LIVE_ATTEMPTS
 			  " AND j.org = $1) a ON (q.account = '' OR a.account = q.account"
 			  "  OR pg_catalog.starts_with(a.account, q.account || '/'))"
 			  " AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)"
@@ -271,6 +274,8 @@ quota_most(SqlResult rows, uint64 i)
 		SqlInt8(rows, i, 5);
 	most.of[DECIDE_LIMITED_MEMORY] = SqlIsNull(rows, i, 6) ? -1 :
 		SqlInt8(rows, i, 6);
+	most.of[DECIDE_LIMITED_STAYING] = SqlIsNull(rows, i, 11) ? -1 :
+		(int64) SqlInt4(rows, i, 11) * DECIDE_WHOLE;
 	return most;
 }
 
@@ -283,6 +288,7 @@ quota_used(SqlResult rows, uint64 i)
 	used.of[DECIDE_LIMITED_DEVICES] = SqlInt8(rows, i, 8);
 	used.of[DECIDE_LIMITED_CPU] = SqlInt8(rows, i, 9);
 	used.of[DECIDE_LIMITED_MEMORY] = SqlInt8(rows, i, 10);
+	used.of[DECIDE_LIMITED_STAYING] = SqlInt8(rows, i, 12);
 	return used;
 }
 

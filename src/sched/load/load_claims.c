@@ -54,7 +54,11 @@ SQL_STATEMENT(claims_read, SPI_OK_SELECT, "text, timestamptz, timestamptz",
 			  "  AND n.draining IS NULL AND n.reclaim_at IS NULL"
 			  "  AND n.heard_at > $3"
 			  "  AND (c.gpu_type IS NULL OR n.gpu_type = c.gpu_type),"
-			  " c.made_at, c.turn, g.gpu_memory_mib FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
+			  " c.made_at, c.turn, g.gpu_memory_mib,"
+			  " COALESCE((SELECT j.preemptible <> 'capacity'"
+			  "  FROM gpucredit.job j"
+			  "  WHERE j.org = c.org AND j.job = c.job), false)"
+			  " FROM gpucredit.claim c JOIN gpucredit.claim_gpu g"
 			  "  ON g.pool = c.pool AND g.org = c.org AND g.job = c.job"
 			  " LEFT JOIN gpucredit.node n ON n.node = g.node"
 			  " WHERE c.pool = $1 ORDER BY c.job, c.org, g.node");
@@ -201,6 +205,7 @@ read_claims(SchedCycle *cycle, ClaimRows *claims)
 			row->claim.account = AccountIndex(cycle, org, row->account);
 			row->claim.made = SqlTime(rows, i, 14);
 			row->claim.turn = SqlInt4(rows, i, 15);
+			row->claim.stays = SqlBool(rows, i, 17);
 			row->running = -1;
 			if (SqlBool(rows, i, 7))
 				row->dead = "timeout";

@@ -227,6 +227,7 @@ read_attempt(RunningLoading *loading, const Datum *values, const bool *nulls,
 			.evictions = DatumGetInt32(values[21]),
 			.redone = DurationFromInterval(DatumGetIntervalP(values[22]), NULL)
 	};
+	running->stays = running->preemptible != DECIDE_PREEMPT_CAPACITY;
 	running->likely_end = RunningExpectEnd(cycle->now, running->started,
 										   DatumGetTimestampTz(values[15]),
 										   running->limit_end);

@@ -25,7 +25,10 @@
 SQL_STATEMENT(promised_read, SPI_OK_SELECT, "text, text[], timestamptz",
 			  "SELECT c.org, c.job, c.attempt, c.account, c.gpu_type,"
 			  " CASE WHEN c.share < 1000 THEN GREATEST(c.share, g.kept)"
-			  "  ELSE c.share END, g.gpus, g.cpu_milli, g.memory_mib"
+			  "  ELSE c.share END, g.gpus, g.cpu_milli, g.memory_mib,"
+			  " COALESCE((SELECT j.preemptible <> 'capacity'"
+			  "  FROM gpucredit.job j"
+			  "  WHERE j.org = c.org AND j.job = c.job), false)"
 			  " FROM gpucredit.claim c CROSS JOIN LATERAL (SELECT"
 			  "  pg_catalog.sum(gpucredit.gpu_count(g.gpus))::bigint AS gpus,"
 			  "  pg_catalog.sum(g.cpu_milli)::bigint AS cpu_milli,"
@@ -45,7 +48,8 @@ SQL_STATEMENT(has_read, SPI_OK_SELECT, "text[], bigint[], int[]",
 
 /*
  * Reads what the jobs use that leave for claims in other pools. Those that
- * continue elsewhere return nothing.
+ * continue elsewhere return nothing, and all that leave are preemptible, so
+ * they use nothing that max_nonpreemptible_gpus counts.
  */
 SQL_STATEMENT(leavers_read, SPI_OK_SELECT, "text, text[]",
 			  "SELECT e.for_org, e.for_job, a.org, a.account, a.gpu_type,"
@@ -95,7 +99,8 @@ SchedQuotasCountElsewhere(const SchedCycle *cycle, const char *const *orgs, int 
 		char	   *type = SqlText(claims, i, 5);
 		int64		more = SqlInt8(claims, i, 7) - Max(has[i], 0);
 		DecideUse	use = DecideGrowthUse(Max(more, 0),
-										  SqlInt4(claims, i, 6));
+										  SqlInt4(claims, i, 6),
+										  SqlBool(claims, i, 10));
 		SchedQuotaList over = SchedQuotasOver(cycle, org,
 											  SqlText(claims, i, 4));
 

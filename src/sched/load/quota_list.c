@@ -115,7 +115,7 @@ SchedQuotaLeast(const NodeSet *set, const char *gpu_type,
 
 /* The names of the limited quantities, as messages call them. */
 const char *const SchedLimitedNames[DECIDE_LIMITED] = {
-	"devices", "running jobs", "cpu", "memory"
+	"devices", "running jobs", "cpu", "memory", "non-preemptible devices"
 };
 
 /*
@@ -129,7 +129,8 @@ SchedQuotaText(StringInfo text, int limited, const DecideUse *more,
 			   const DecideUse *most)
 {
 	static const char *const units[DECIDE_LIMITED] = {
-		"thousandths of GPUs", "jobs", "thousandths of cores", "MiB of memory"
+		"thousandths of GPUs", "jobs", "thousandths of cores", "MiB of memory",
+		"thousandths of non-preemptible GPUs"
 	};
 
 	if (text->len > 0 && text->data[text->len - 1] != ':')

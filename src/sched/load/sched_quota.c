@@ -33,7 +33,8 @@
 
 #define LIMITS(orgs) \
 	"SELECT q.org, q.account, q.gpu_type, q.max_running, q.max_gpus," \
-	" q.max_cpu_milli, q.max_memory_mib FROM gpucredit.quota q" \
+	" q.max_cpu_milli, q.max_memory_mib, q.max_nonpreemptible_gpus" \
+	" FROM gpucredit.quota q" \
 	" WHERE " QUOTA_OF_RUNNING \
 	" AND q.org IN (SELECT j.org FROM gpucredit.job j" \
 	"  WHERE j.pool = $1 AND j.state = 'queued'" orgs ")" \
@@ -65,7 +66,7 @@ SQL_STATEMENT(quotas_lock, SPI_OK_SELECT, "text[], text[], text[]",
 			  " FOR NO KEY UPDATE OF t SKIP LOCKED");
 SQL_STATEMENT(quotas_again, SPI_OK_SELECT, "text[], text[], text[]",
 			  "SELECT q.org, q.account, q.gpu_type, q.max_running, q.max_gpus,"
-			  " q.max_cpu_milli, q.max_memory_mib"
+			  " q.max_cpu_milli, q.max_memory_mib, q.max_nonpreemptible_gpus"
 			  KEYS " JOIN gpucredit.quota q ON q.org = u.org"
 			  "  AND q.account = u.account AND q.gpu_type = u.gpu_type"
 			  " WHERE " QUOTA_OF_RUNNING);
@@ -73,7 +74,9 @@ SQL_STATEMENT(quotas_used, SPI_OK_SELECT, "text[]",
 			  "SELECT a.org, a.account, a.gpu_type, pg_catalog.count(*),"
 			  " pg_catalog.sum(a.gpus::bigint * a.billed_share)::bigint,"
 			  " pg_catalog.sum(j.cpu_milli)::bigint,"
-			  " pg_catalog.sum(j.memory_mib)::bigint"
+			  " pg_catalog.sum(j.memory_mib)::bigint,"
+			  " COALESCE(pg_catalog.sum(a.gpus::bigint * a.billed_share)"
+			  "  FILTER (WHERE j.preemptible <> 'capacity'), 0)::bigint"
 			  LIVE_ATTEMPTS " AND j.org = ANY ($1)"
 			  " GROUP BY a.org, a.account, a.gpu_type");
 
@@ -288,6 +291,8 @@ read_limits(const SchedCycle *cycle, SqlResult rows, bool locked)
 			SqlInt8(rows, i, 6);
 		most.of[DECIDE_LIMITED_MEMORY] = SqlIsNull(rows, i, 7) ? -1 :
 			SqlInt8(rows, i, 7);
+		most.of[DECIDE_LIMITED_STAYING] = SqlIsNull(rows, i, 8) ? -1 :
+			(int64) SqlInt4(rows, i, 8) * DECIDE_WHOLE;
 		same &= same_use(&limit->most, &most);
 		limit->most = most;
 		limit->locked = locked;
@@ -378,6 +383,7 @@ count_used(SchedCycle *cycle)
 		use.of[DECIDE_LIMITED_DEVICES] = SqlInt8(rows, i, 5);
 		use.of[DECIDE_LIMITED_CPU] = SqlInt8(rows, i, 6);
 		use.of[DECIDE_LIMITED_MEMORY] = SqlInt8(rows, i, 7);
+		use.of[DECIDE_LIMITED_STAYING] = SqlInt8(rows, i, 8);
 		for (int l = 0; l < over.n; l++)
 		{
 			if (SchedQuotaConcerns(over.quotas[l], type))
@@ -497,7 +503,8 @@ SchedQuotasCounted(SchedCycle *cycle)
 			count_new(cycle, running->account, promise->type,
 					  DecideGrowthUse(promise->gpus - running->gpus,
 									  running->counted > 0 ?
-									  running->counted : running->share));
+									  running->counted : running->share,
+									  running->stays));
 	}
 	return true;
 }

@@ -34,7 +34,8 @@ struct SchedQuota
  */
 #define QUOTA_OF_RUNNING \
 	"(q.max_gpus IS NOT NULL OR q.max_running IS NOT NULL" \
-	" OR q.max_cpu_milli IS NOT NULL OR q.max_memory_mib IS NOT NULL)"
+	" OR q.max_cpu_milli IS NOT NULL OR q.max_memory_mib IS NOT NULL" \
+	" OR q.max_nonpreemptible_gpus IS NOT NULL)"
 
 /* The quotas that count an account. */
 typedef struct SchedQuotaList
