@@ -193,9 +193,9 @@ copy_current(gnutls_pcert_st * chain, gnutls_privkey_t key)
  */
 static int
 retrieve_certificate(gnutls_session_t session, const struct gnutls_cert_retr_st *info,
-				 gnutls_pcert_st * *chain, unsigned int *length,
-				 gnutls_ocsp_data_st * *ocsp, unsigned int *ocsp_length,
-				 gnutls_privkey_t * key, unsigned int *flags)
+					 gnutls_pcert_st * *chain, unsigned int *length,
+					 gnutls_ocsp_data_st * *ocsp, unsigned int *ocsp_length,
+					 gnutls_privkey_t * key, unsigned int *flags)
 {
 	int			rc = gnutls_privkey_init(key);
 
