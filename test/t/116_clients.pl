@@ -9,7 +9,7 @@
 #
 # The page's programs that reflect the schema gpucredit_views run as a tenant,
 # whom the same database has beside others: SQLAlchemy without a warning, and
-# Drizzle with the packages of test/reflect/package-lock.json.
+# Drizzle and PostGraphile with the packages of test/reflect/package-lock.json.
 #
 # Packages: python3-psycopg libpostgresql-jdbc-java default-jdk-headless
 # Packages: golang-go golang-github-lib-pq-dev npm:npm python3-sqlalchemy python3-psycopg2
@@ -155,7 +155,8 @@ sub reflection
 	my ($section) = $page =~ /^## Tools that reflect a schema\n(.*?)(?=^## |\z)/ms;
 	my ($sql)     = $section =~ /^```sql\n(.*?)^```/ms;
 	my ($url)     = $section =~ /^export REFLECT_URL='(.*)'$/m;
-	my ($python, $typescript) = $section =~ /^### SQLAlchemy\n(.*?)^### Drizzle\n(.*)/ms;
+	my ($python, $typescript, $graph) =
+	  $section =~ /^### SQLAlchemy\n(.*?)^### Drizzle\n(.*?)^### PostGraphile\n(.*)/ms;
 	my ($done, $out, $err, %read);
 	local $ENV{REFLECT_URL} = $url =~ s{127\.0\.0\.1}{127.0.0.1:${\ $node->port}}r;
 	local $ENV{HOME}        = "$dir/reflect";
@@ -213,6 +214,15 @@ sub reflection
 	is(scalar(() = $schema =~ /^export const \w+InGpucreditViews = gpucreditViews\.view\(/mg), 12,
 		'... which has all views');
 	unlike($schema, qr/failed to parse database type|unknown\(/, '... and understood the type of every column');
+	like($out, qr/^vision \Q$available\E$/m, '... with exact amounts');
+	is(scalar(() = $out =~ /^\d+ (?:queued|unfunded|starting|running|stopping|completed|failed|timeout|cancelled) \S+$/mg),
+		$own{jobs}, '... and the jobs of the tenant');
+
+	append_to_file("$dir/reflect/graph.mjs", $graph =~ /^```javascript\n(.*?)^```/ms);
+	($command) = $graph =~ /^(node .*)$/m;
+	ok(IPC::Run::run([ 'sh', '-c', "cd '$dir/reflect' && $command" ],
+			'<', \undef, '>', \$out, '2>', \$err, IPC::Run::timeout(180)),
+		'PostGraphile answers a query of the views') or diag "$out$err";
 	like($out, qr/^vision \Q$available\E$/m, '... with exact amounts');
 	is(scalar(() = $out =~ /^\d+ (?:queued|unfunded|starting|running|stopping|completed|failed|timeout|cancelled) \S+$/mg),
 		$own{jobs}, '... and the jobs of the tenant');
