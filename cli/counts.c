@@ -34,19 +34,24 @@ SubmissionCounts(const StoredSubmission *s)
 	int64_t		nodes = s->nodes;
 	int64_t		tasks = s->tasks;
 	int64_t		tasks_per_node = s->tasks_per_node;
+	int64_t		gpus_per_node = s->gpus_per_node;
 	JobCounts	counts = {0};
 
+	/* As in Slurm, --gres=none takes nothing from what tasks ask for. */
+	if (gpus_per_node == 0 && s->gpus_per_task > 0)
+		gpus_per_node = -1;
+
 	refuse_pairs(s);
-	if (s->gpus > 0 && s->gpus_per_node > 0)
-		agree(&nodes, quotient(s->gpus, s->gpus_per_node, "--gpus",
+	if (s->gpus > 0 && gpus_per_node > 0)
+		agree(&nodes, quotient(s->gpus, gpus_per_node, "--gpus",
 							   "--gpus-per-node"), "--nodes",
 			  "--gpus and --gpus-per-node");
 	if (s->gpus > 0 && s->gpus_per_task > 0)
 		agree(&tasks, quotient(s->gpus, s->gpus_per_task, "--gpus",
 							   "--gpus-per-task"), "--ntasks",
 			  "--gpus and --gpus-per-task");
-	if (s->gpus_per_node > 0 && s->gpus_per_task > 0)
-		agree(&tasks_per_node, quotient(s->gpus_per_node, s->gpus_per_task,
+	if (gpus_per_node > 0 && s->gpus_per_task > 0)
+		agree(&tasks_per_node, quotient(gpus_per_node, s->gpus_per_task,
 										"--gpus-per-node", "--gpus-per-task"),
 			  "--ntasks-per-node", "--gpus-per-node and --gpus-per-task");
 	if (s->tasks_per_gpu > 0 && s->gpus > 0)
@@ -54,7 +59,7 @@ SubmissionCounts(const StoredSubmission *s)
 			  "--gpus and --ntasks-per-gpu");
 	if (nodes == 0 && tasks > 0 && tasks_per_node > 0)
 		nodes = (tasks + tasks_per_node - 1) / tasks_per_node;
-	counts.counts_nodes = nodes > 0 || s->gpus_per_node > 0;
+	counts.counts_nodes = nodes > 0 || gpus_per_node > 0;
 	counts.nodes = nodes > 0 ? nodes : 1;
 	/* A node without a task would have nothing to do. */
 	if (tasks > 0 && counts.nodes > tasks)
@@ -62,13 +67,21 @@ SubmissionCounts(const StoredSubmission *s)
 
 	if (s->gpus >= 0)
 		counts.gpus = s->gpus;
-	else if (s->gpus_per_node >= 0)
-		counts.gpus = multiply(s->gpus_per_node, counts.nodes);
+	else if (gpus_per_node >= 0)
+		counts.gpus = multiply(gpus_per_node, counts.nodes);
 	counts.counts_tasks = tasks > 0 || counts.counts_nodes;
 	counts.tasks = tasks > 0 ? tasks :
 		multiply(counts.nodes, tasks_per_node > 0 ? tasks_per_node : 1);
-	if (s->gpus < 0 && s->gpus_per_node < 0)
+	if (s->gpus < 0 && gpus_per_node < 0)
 		counts.gpus = multiply(s->gpus_per_task, counts.tasks);
+
+	/*
+	 * If only --ntasks-per-node says that one node is enough, the GPUs may
+	 * nevertheless be on several.
+	 */
+	if (s->nodes == 0 && gpus_per_node <= 0 && counts.nodes == 1 &&
+		counts.gpus > 1)
+		counts.counts_nodes = false;
 
 	counts.counts_cpus = s->cpus_per_gpu > 0 || s->cpus_per_task > 0 ||
 		tasks > 0 || tasks_per_node > 0 || s->memory_per_cpu_mib > 0;
@@ -84,7 +97,7 @@ SubmissionCounts(const StoredSubmission *s)
 		multiply(s->memory_per_cpu_mib, counts.cpus);
 	/* The GPUs of --gpus alone may be on any nodes. */
 	counts.one_node = counts.nodes == 1 && counts.gpus > 1 &&
-		(s->nodes == 1 || s->gpus_per_node > 0);
+		(s->nodes == 1 || gpus_per_node > 0);
 	if (s->whole.nodes > 0)
 		count_whole_nodes(s, &counts);
 	return counts;

@@ -622,8 +622,8 @@ mebibytes(const char *text, const char *where)
 
 /*
  * Parses a time limit: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM or D-HH:MM:SS.
- * Returns seconds. For 0, UNLIMITED and INFINITE it returns 0, which means as
- * long as the tier allows.
+ * Returns seconds. For 0, -1, UNLIMITED and INFINITE it returns 0, which means
+ * as long as the tier allows.
  */
 static int64_t
 time_limit(const char *text, const char *where)
@@ -636,12 +636,17 @@ time_limit(const char *text, const char *where)
 	int64_t		seconds;
 	bool		good = true;
 
-	if (strcmp(text, "0") == 0 || strcasecmp(text, "UNLIMITED") == 0 ||
-		strcasecmp(text, "INFINITE") == 0)
+	if (strcmp(text, "0") == 0 || strcmp(text, "-1") == 0 ||
+		strcasecmp(text, "UNLIMITED") == 0 || strcasecmp(text, "INFINITE") == 0)
 		return 0;
 	if (dash != NULL)
-		days = CliNumber(Format("%.*s", (int) (dash - text), text), 0,
-						 36500, "the days of --time");
+	{
+		char	   *end;
+
+		good = isdigit((unsigned char) *text);
+		days = strtoll(text, &end, 10);
+		good = good && end == dash && days <= 36500;
+	}
 	while (good && n < 3)
 	{
 		char	   *end;

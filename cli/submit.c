@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,8 @@ typedef struct PendingSubmission
 	" encode(sha224(convert_to($3, 'UTF8')), 'hex'), 'task', t.i)"
 
 static void read_submission(StoredSubmission *s, int argc, char **argv);
+static void refuse_value_apart(const char *where, const char *before,
+							   const char *script);
 static void refuse_corresponding(const StoredSubmission *s);
 static bool could_run(const StoredSubmission *s);
 static void call_parameters(const StoredSubmission *s, const char *key,
@@ -172,6 +175,7 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 		if (at >= argc)
 			Fail(CLI_USAGE, "usage: gpucredit submit [OPTION...] SCRIPT"
 				 " [ARGUMENT...]");
+		refuse_value_apart(where, argv[at - 1], argv[at]);
 		SubmissionScript(s, argv[at]);
 	}
 	s->of_command = true;
@@ -201,6 +205,29 @@ read_submission(StoredSubmission *s, int argc, char **argv)
 	/* An image contains its own interpreters. */
 	if (!wrapped && s->image == NULL)
 		InterpreterWarn(as_sbatch && at >= argc ? "-" : argv[at], s->script);
+}
+
+/*
+ * Refuses a missing script that is the value of the option before it, as in
+ * "--nice 100 train.sh". An option that may stand without a value has it after
+ * "=" only.
+ */
+static void
+refuse_value_apart(const char *where, const char *before, const char *script)
+{
+	const char *letters;
+	const struct option *option = SubmissionOptionTable(&letters);
+
+	if (strncmp(before, "--", 2) != 0 || access(script, F_OK) == 0)
+		return;
+	for (; option->name != NULL; option++)
+	{
+		if (option->has_arg == optional_argument &&
+			strcmp(option->name, before + 2) == 0)
+			Fail(CLI_USAGE, "%s: \"%s\" is taken for the script, because a"
+				 " value of %s follows \"=\"; use %s=%s", where, script, before,
+				 before, script);
+	}
 }
 
 /*

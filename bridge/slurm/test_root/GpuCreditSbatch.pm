@@ -11,6 +11,9 @@
 # Before them come the scripts of the folder corpus, which are in the manner of what
 # people have.  One that ours refuses ends with "# refused: OPTION".
 #
+# After them come combinations that the two once understood differently, or that
+# ours refused without saying what to do.
+#
 # GC_SBATCH_CASES says how many combinations, and GC_SEED which ones.
 
 package GpuCreditSbatch;
@@ -68,6 +71,22 @@ my @grammar = (
 my $sizing = 15;    # so many of these say how large a job is
 my $batch  = 100;   # that many fit on the nodes
 
+my $node_memory_mib = 10_000_000;    # RealMemory of slurm_cloud's nodes
+
+# What the two once understood differently: words of the command line.
+my @found = (
+	'-n 7 --gpus-per-task=2 --cpus-per-gpu=2 --gres=none SCRIPT',
+	'-N 1 --gpus-per-task=4 --cpus-per-gpu=5 --gres=gpu:0 SCRIPT',
+	'-n 1 --gpus-per-task=a100:2 --cpus-per-gpu=5 SCRIPT',
+	'-N 2-2 --gpus-per-task=a100:2 --cpus-per-gpu=3 SCRIPT',
+	'-N 2 --ntasks-per-node=6 --cpus-per-gpu=8 -G a100:3 SCRIPT',
+	'-N 2 -n 3 --ntasks-per-node=7 SCRIPT',
+	'-N 4 -n 4 --ntasks-per-node=3 -G 8 SCRIPT',
+	'-n 6 --ntasks-per-node=6 -G 8 -c 7 --mem-per-cpu=1000m SCRIPT',
+	'-n 4 --gpus-per-node=6 --mem-per-cpu=4096G SCRIPT',
+	'--time -1 --gpus=2 SCRIPT', '--time=-1 SCRIPT', '-t -1 SCRIPT', '--time=-2 SCRIPT', '--time=a-1 SCRIPT',
+	'--nice 10 SCRIPT', '--nice 0 SCRIPT', '--exclusive 1 SCRIPT');
+
 my $state;
 
 sub compare
@@ -76,6 +95,7 @@ sub compare
 	my $folder = sh('echo $SLURM_DIR/cloud');
 
 	compare_corpus($folder);
+	compare_found($folder);
 	compare_options($folder, $ENV{GC_SBATCH_CASES} || 100, $ENV{GC_SEED} || 1);
 	return;
 }
@@ -89,6 +109,22 @@ sub compare_corpus
 	cmp_ok($seen->{agree}, '>=', 45, "$seen->{agree} scripts are understood as Slurm does");
 	is(join("\n", @{ $seen->{differ} }, @{ $seen->{alone} }), '', 'none otherwise');
 	is(join("\n", @{ $seen->{unpromised} }, @{ $seen->{unclear} }), '', 'some are refused, with the reason that they name');
+	return;
+}
+
+sub compare_found
+{
+	my ($folder) = @_;
+	my $script = "$folder/found.sh";
+	my $number = 0;
+
+	open(my $file, '>', $script) or die "$script: $!\n";
+	print $file "#!/bin/sh\ntrue\n";
+	close($file) or die "$script: $!\n";
+	my $seen = judge($folder, [ map { { number => 'found-' . ++$number, script => $script, words => s/SCRIPT/$script/r, shown => $_ } } @found ]);
+
+	is(join("\n", @{ $seen->{differ} }, @{ $seen->{unclear} }), '', 'what was once understood differently is understood as Slurm does');
+	cmp_ok($seen->{agree}, '>=', 8, "$seen->{agree} of these combinations were compared");
 	return;
 }
 
@@ -243,7 +279,7 @@ sub judge
 			push @{ $seen{unclear} }, "$case->{shown}\n    $said{'ours.err'}" unless is_clear($case, $said{'ours.err'});
 		}
 		# Slurm adds nodes to those that are named, if a job needs more
-		elsif ($case->{shown} =~ /(?:-w|--nodelist)/ && ($ours->{decision} eq 'denied' || $job && $job->{NumNodes} =~ /^\d+$/ && $job->{NumNodes} > $ours->{asks}{nodes})) { $seen{denied}++ }
+		elsif ($case->{shown} =~ /(?:-w|--nodelist)/ && ($ours->{decision} eq 'denied' || $job && $job->{NumNodes} =~ /^\d+$/ && $job->{NumNodes} > ($ours->{asks}{nodes} // 1))) { $seen{denied}++ }
 		elsif (!$job) { push @{ $seen{alone} }, "$case->{shown}\n    $said{'real.err'}" }
 		elsif (my $difference = difference($job, $ours->{asks}, $case->{shown} =~ s/ SCRIPT .*//r =~ /--exclusive/ || slurp($case->{script}) =~ /^#SBATCH.*--exclusive/m))
 		{
@@ -284,11 +320,24 @@ sub difference
 		# they want, for want of cpus; its own record of what they want counts
 		@slurm{qw(cpus memory_mib)} = @$asks{qw(cpus memory_mib)} if $whole;
 		@slurm{qw(gpus cpus memory_mib)} = ($wanted, @$asks{qw(cpus memory_mib)}) if defined $wanted && $wanted > $slurm{gpus};
-		# of tasks that do not fill the last node it sets aside as if they did
+		# and some with --cpus-per-gpu fewer cpus than its record wants for their
+		# GPUs, or all GPUs of their nodes instead of those of their tasks
+		my ($for_gpu)  = ($job->{CpusPerTres} // '') =~ /:(\d+)$/;
+		my ($for_task) = ($job->{TresPerTask} // '') =~ /:(\d+)$/;
+		if (defined $for_gpu && defined $for_task && $slurm{gpus} > $for_task * $slurm{tasks})
+		{
+			@slurm{qw(gpus cpus memory_mib)} = ($for_task * $slurm{tasks}, @$asks{qw(cpus memory_mib)});
+		}
+		@slurm{qw(cpus memory_mib)} = @$asks{qw(cpus memory_mib)} if defined $for_gpu && $for_gpu * $slurm{gpus} > $slurm{cpus};
+		# a node of its own for what does not fit on one: our pool's nodes have no
+		# limits, and with those of Slurm's nodes ours denies such a job
+		@slurm{qw(gpus nodes cpus memory_mib)} = @$asks{qw(gpus nodes cpus memory_mib)}
+		  if ($asks->{nodes} // 0) == 1 && $slurm{nodes} > 1 && ($asks->{memory_mib} // 0) > $node_memory_mib;
+		# of tasks that do not fill all nodes it sets aside as if they did
 		my ($per_node) = ($job->{'NtasksPerN:B:S:C'} // '') =~ /^([1-9]\d*)/;
 		@slurm{qw(tasks cpus memory_mib)} = @$asks{qw(tasks cpus memory_mib)}
 		  if $per_node && defined $asks->{tasks} && $slurm{tasks} == $per_node * $slurm{nodes}
-		  && $slurm{tasks} - $per_node < $asks->{tasks} && $asks->{tasks} < $slurm{tasks};
+		  && $asks->{tasks} < $slurm{tasks};
 	}
 	foreach my $count (keys %slurm)
 	{
