@@ -26,6 +26,8 @@
  *     told         by the agent: why the attempt must stop
  *     signals      by the agent: ids of the signals that people sent to the
  *                  job and that were delivered, the newest last
+ *     notice       by the agent: lines for all terminals of the job
+ *     typed-NAME   by a terminal's process: when its user last typed
  *     requeue      by the keeper: the job asked to run again
  *     notes        by the agent: errors of its devices that the driver
  *                  reported

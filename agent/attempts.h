@@ -80,6 +80,7 @@ typedef struct LocalAttempt
 	const KeeperState *state;	/* NULL if not mapped yet */
 	bool		metered;		/* the database has answered its first
 								 * heartbeat */
+	bool		idle_told;		/* its terminals show that it is idle */
 	int64_t		meter_due_ns;
 	int64_t		settle_due_ns;
 	int64_t		pause_ns;		/* pause before the next attempt to settle */

@@ -183,6 +183,7 @@ about_us(void)
 								  "version", AGENT_VERSION);
 	json_t	   *devices = json_array();
 	json_t	   *pulling = json_array();
+	json_t	   *typed;
 	char	   *poke;
 	char	   *text;
 
@@ -206,6 +207,14 @@ about_us(void)
 	json_object_set_new(about, "logs", json_true());
 	json_object_set_new(about, "sessions", SessionsOpen());
 	json_object_set_new(about, "signals", JobSignalsDelivered());
+	typed = SessionsTyped();
+	if (typed != NULL)
+	{
+		json_object_set_new(about, "typed", typed);
+		/* The same list again may mean another key press. */
+		free(about_heard);
+		about_heard = NULL;
+	}
 	text = json_dumps(about, JSON_COMPACT);
 	json_decref(about);
 	return text;
@@ -501,7 +510,8 @@ meter(void)
 	}
 	DbCall("SELECT org, job, attempt, action, reason,"
 		   " (pg_catalog.date_part('epoch', time_left) * 1000)::bigint AS"
-		   " left_ms, save"
+		   " left_ms, save, pg_catalog.to_char(pg_catalog.timezone('UTC',"
+		   " deadline), 'HH24:MI') AS ends"
 		   FROM_PROVEN("meter_batch", "$2::pg_catalog.text[]")
 		   ", $3::pg_catalog.int8[], $4::pg_catalog.int4[],"
 		   " $5::pg_catalog.interval[], $6::pg_catalog.int8[],"
@@ -575,6 +585,10 @@ meter_answered(PGresult * result, void *context)
 		attempt->digest.metered = attempt->digest.ready;
 		order.save = DbField(result, i, "save") != NULL &&
 			strcmp(DbField(result, i, "save"), "t") == 0;
+		AttemptWarnIdle(attempt, strcmp(action, "continue") == 0 &&
+						order.reason != NULL &&
+						strcmp(order.reason, "idle") == 0 ?
+						DbField(result, i, "ends") : NULL);
 		AttemptObey(&order);
 	}
 }

@@ -126,6 +126,7 @@ AttemptEnding(const LocalAttempt *attempt, Ending *ending)
 		const char *outcome;
 	}			outcomes[] = {
 		{"cancelled", "cancelled"}, {"wall_limit", "timeout"},
+		{"idle", "timeout"},
 		{"stuck", "failed"}, {"resized", "resized"},
 		{"requeued", "requeued"},
 		{"preempted", "preempted"}, {"moved", "preempted"},

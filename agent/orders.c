@@ -602,3 +602,34 @@ note_stop_reason(LocalAttempt *attempt, const char *reason)
 	attempt->stop_reason = Dup(reason);
 	LogLine("event=told attempt=%s reason=%s", attempt->tag, reason);
 }
+
+/*
+ * Tells everybody at a terminal of an attempt, once each time, that it ends as
+ * idle at the time "ends" (UTC). NULL means that it is not about to.
+ */
+void
+AttemptWarnIdle(LocalAttempt *attempt, const char *ends)
+{
+	char	   *text;
+	int			fd;
+
+	if (ends == NULL)
+		attempt->idle_told = false;
+	if (ends == NULL || attempt->idle_told || attempt->dir < 0)
+		return;
+	text = Format("\r\ngpucredit: the GPUs of this job are idle. It ends at %s"
+				  " UTC unless they are used, or somebody types here.\r\n",
+				  ends);
+	fd = openat(attempt->dir, "notice", O_WRONLY | O_APPEND | O_CREAT |
+				O_CLOEXEC, 0644);
+	if (fd >= 0 && WriteAll(fd, text, strlen(text)))
+		attempt->idle_told = true;
+	else
+		LogLine("event=no_notice attempt=%s error=\"%s\"", attempt->tag,
+				strerror(errno));
+	if (fd >= 0)
+		close(fd);
+	if (attempt->idle_told)
+		LogLine("event=told_idle attempt=%s", attempt->tag);
+	free(text);
+}

@@ -10,6 +10,7 @@
 #include "attempts.h"
 
 extern void AttemptObey(const Order *order);
+extern void AttemptWarnIdle(LocalAttempt *attempt, const char *ends);
 extern bool AttemptCommand(LocalAttempt *attempt, const char *format,...)
 			__attribute__((format(printf, 2, 3)));
 extern void AttemptsPullAgain(void);

@@ -36,7 +36,6 @@
 #include "session_forward.h"
 #include "session_inside.h"
 
-#define SOCKET_FD	3
 #define PROC_MOST	(256 * 1024)
 
 static void run(const Keeper *keeper, const char *name, int port)
@@ -76,17 +75,27 @@ run(const Keeper *keeper, const char *name, int port)
 	const char *why = not_possible(keeper);
 	int			null = open("/dev/null", O_RDWR);
 	int			fd = connect_socket(name);
+	int			notice = open("notice", O_RDONLY | O_CREAT, 0644);
 	FrameStream stream;
 	sigset_t	none;
 
 	if (fd < 0 || null < 0)
 		_exit(1);
 	fd = fcntl(fd, F_DUPFD, 10);
+	if (notice >= 0)
+		notice = fcntl(notice, F_DUPFD, 10);
 	for (int i = 0; i < 3; i++)
 		(void) dup2(null, i);
-	if (dup2(fd, SOCKET_FD) != SOCKET_FD)
+	if (dup2(fd, SESSION_SOCKET_FD) != SESSION_SOCKET_FD)
 		_exit(1);
-	fcntl(SOCKET_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(SESSION_SOCKET_FD, F_SETFD, FD_CLOEXEC);
+	if (notice < 0 || dup2(notice, SESSION_NOTICE_FD) != SESSION_NOTICE_FD)
+		close(SESSION_NOTICE_FD);
+	else
+	{
+		fcntl(SESSION_NOTICE_FD, F_SETFD, FD_CLOEXEC);
+		(void) lseek(SESSION_NOTICE_FD, 0, SEEK_END);
+	}
 	setsid();
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
@@ -95,8 +104,8 @@ run(const Keeper *keeper, const char *name, int port)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	if (why == NULL)
 		why = become_job(keeper);
-	(void) close_range(SOCKET_FD + 1, ~0U, 0);
-	FrameBegin(&stream, SOCKET_FD);
+	(void) close_range(SESSION_NOTICE_FD + 1, ~0U, 0);
+	FrameBegin(&stream, SESSION_SOCKET_FD);
 	if (why != NULL)
 	{
 		FramePutText(&stream, FRAME_REFUSED, 0, why);
@@ -291,8 +300,9 @@ same_as_ours(int fd, const char *kind)
 static void
 wait_outside(const Start *start, pid_t child)
 {
-	close(SOCKET_FD);
-	(void) close_range(SOCKET_FD + 1, ~0U, 0);
+	close(SESSION_SOCKET_FD);
+	close(SESSION_NOTICE_FD);
+	(void) close_range(SESSION_NOTICE_FD + 1, ~0U, 0);
 	if (!become_user(start))
 		(void) kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)

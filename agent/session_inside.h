@@ -14,6 +14,17 @@
 #define SESSION_SOCKET		"session-%s"
 #define SESSION_NAME		16	/* length of a session's name */
 
+/*
+ * The file that has the CLOCK_MONOTONIC nanoseconds at which the user of a
+ * terminal last sent something.
+ */
+#define SESSION_TYPED		"typed-%s"
+
+/* Descriptors of a session's process within the job */
+#define SESSION_SOCKET_FD	3
+#define SESSION_NOTICE_FD	4	/* what the agent tells all terminals of the
+								 * job; may be closed */
+
 extern void SessionBegin(const Keeper *keeper, const char *name, int port);
 extern char *SessionReadProc(const char *path, size_t *len);
 

@@ -9,7 +9,8 @@
  * on a socket in the attempt's folder, gives up root, connects to the relay,
  * and once the relay has joined it to the user, asks the keeper to start the
  * session within the job (session_inside.c). It then passes bytes on between
- * the two, and does not read them.
+ * the two, and does not read them. Of a terminal it notes when bytes came from
+ * the user.
  *-------------------------------------------------------------------------
  */
 #include <errno.h>
@@ -45,6 +46,10 @@ static void join(RelayEnd *end, const char *relay, const char *digest,
 static int	accept_job(int listener, int control, const char *name,
 					   const char *port);
 static void refuse(RelayEnd *end, const char *why);
+static void note_typed(void);
+
+static int	typed = -1;			/* the file that has when the user last typed;
+								 * -1 for a forwarded port */
 
 void
 SessionRun(int argc, char **argv)
@@ -65,6 +70,13 @@ SessionRun(int argc, char **argv)
 		Die("could not enter %s: %s", argv[0], strerror(errno));
 	control = open("control", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	listener = control < 0 ? -1 : listen_for_keeper(argv[1]);
+	if (control >= 0 && strcmp(argv[2], "0") == 0)
+	{
+		char	   *path = Format(SESSION_TYPED, argv[1]);
+
+		typed = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		free(path);
+	}
 	began = control >= 0 || access("exit", F_OK) == 0 ||
 		access("gone", F_OK) == 0;
 	drop_root(agent);
@@ -75,7 +87,7 @@ SessionRun(int argc, char **argv)
 		refuse(&user, began ? "the job has ended" :
 			   "the job's program has not begun to run yet");
 	else
-		RelayPump(&user, &job);
+		RelayPump(&user, &job, typed < 0 ? NULL : note_typed);
 	RelayClose(&job);
 	RelayClose(&user);
 	exit(0);
@@ -180,6 +192,23 @@ refuse(RelayEnd *end, const char *why)
 	{
 		ends[1], NULL
 	};
-	RelayPump(end, &job);
+	RelayPump(end, &job, NULL);
 	RelayClose(&job);
+}
+
+/*
+ * Writes when the user last sent something, at most once a second. The agent
+ * reports that to the database, which ends jobs whose GPUs are idle while nobody
+ * types.
+ */
+static void
+note_typed(void)
+{
+	static int64_t noted;
+	int64_t		now = MonotonicNs();
+
+	if (noted != 0 && now - noted < NS_PER_S)
+		return;
+	if (pwrite(typed, &now, sizeof(now), 0) == (ssize_t) sizeof(now))
+		noted = now;
 }

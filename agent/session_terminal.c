@@ -30,6 +30,7 @@
 
 #define ARGS		1024
 #define START_MS	30000		/* time for the first frame */
+#define NOTICE_MS	1000		/* how often it looks for a notice */
 #define LAST_MS		10000		/* time for the user to read the last output */
 
 typedef struct Terminal
@@ -58,6 +59,7 @@ static void choose_environment(const Terminal *terminal);
 static void serve(Terminal *terminal);
 static void obey(Terminal *terminal);
 static bool read_output(Terminal *terminal);
+static void show_notice(Terminal *terminal);
 static void write_input(Terminal *terminal);
 
 void
@@ -231,13 +233,14 @@ serve(Terminal *terminal)
 		/* A hangup would wake it even if it waits for room only. */
 		if (fds[1].events == 0)
 			fds[1].fd = -1;
-		if (poll(fds, 3, terminal->pidfd < 0 ? 100 : -1) < 0 &&
+		if (poll(fds, 3, terminal->pidfd < 0 ? 100 : NOTICE_MS) < 0 &&
 			errno != EINTR)
 			return;
 		FrameRead(stream);
 		obey(terminal);
 		ended = waitpid(terminal->pid, &status, WNOHANG) == terminal->pid;
 		open = open && read_output(terminal);
+		show_notice(terminal);
 		FrameWrite(stream);
 		if (stream->ended)
 			return;
@@ -343,4 +346,19 @@ read_output(Terminal *terminal)
 		FramePut(terminal->stream, FRAME_BYTES, 0, piece, n);
 	}
 	return true;
+}
+
+/*
+ * Shows the user what the agent has written for all terminals of the job since
+ * the last time, such as that the job is about to end.
+ */
+static void
+show_notice(Terminal *terminal)
+{
+	char		text[512];
+	ssize_t		n;
+
+	while (FrameHasRoom(terminal->stream) &&
+		   (n = read(SESSION_NOTICE_FD, text, sizeof(text))) > 0)
+		FramePut(terminal->stream, FRAME_BYTES, 0, text, n);
 }

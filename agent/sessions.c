@@ -30,12 +30,14 @@
 
 #define SESSIONS_MOST	256		/* most sessions at once */
 #define REMEMBER_NS		(120 * NS_PER_S)
+#define TYPED_NS		(60 * NS_PER_S) /* how long a key press is reported */
 
 /* A session whose process lives, or has ended a moment ago. */
 typedef struct LiveSession
 {
 	char		digest[65];
 	char	   *folder;			/* name of the attempt's folder */
+	char	   *tag;			/* the attempt, as org/job/attempt */
 	pid_t		pid;			/* 0 once it has ended */
 	int64_t		ended_ns;
 	struct LiveSession *next;
@@ -47,6 +49,7 @@ static int	nsessions;			/* how many of them live */
 static void forget_ended(void);
 static bool begin(const LocalAttempt *attempt, const json_t * spec,
 				  const char *digest);
+static char *typed_path(const LiveSession *session);
 static void execute(const LocalAttempt *attempt, const char *name,
 					const char *port, const char *relay, int digest)
 			__attribute__((noreturn));
@@ -96,6 +99,7 @@ forget_ended(void)
 		}
 		*link = session->next;
 		free(session->folder);
+		free(session->tag);
 		free(session);
 	}
 }
@@ -130,6 +134,7 @@ begin(const LocalAttempt *attempt, const json_t * spec, const char *digest)
 	session = Alloc(sizeof(LiveSession));
 	snprintf(session->digest, sizeof(session->digest), "%s", digest);
 	session->folder = Dup(attempt->name);
+	session->tag = Dup(attempt->tag);
 	session->pid = pid;
 	session->next = sessions;
 	sessions = session;
@@ -173,6 +178,9 @@ SessionChildGone(pid_t pid)
 		path = Format("%s/session-%.*s", s->folder, SESSION_NAME, s->digest);
 		(void) unlinkat(run_dir, path, 0);
 		free(path);
+		path = typed_path(s);
+		(void) unlinkat(run_dir, path, 0);
+		free(path);
 		s->pid = 0;
 		s->ended_ns = MonotonicNs();
 		nsessions--;
@@ -194,4 +202,45 @@ SessionsOpen(void)
 			json_array_append_new(list, json_string(s->digest));
 	}
 	return list;
+}
+
+/*
+ * Returns the attempts in whose terminals somebody typed a moment ago, for the
+ * node report, or NULL if there are none.
+ */
+json_t *
+SessionsTyped(void)
+{
+	json_t	   *list = NULL;
+	int64_t		now = MonotonicNs();
+
+	for (const LiveSession *s = sessions; s != NULL; s = s->next)
+	{
+		char	   *path = typed_path(s);
+		size_t		len = 0;
+		char	   *text = s->pid == 0 ? NULL : FileGet(run_dir, path, &len);
+		int64_t		at = 0;
+
+		if (text != NULL && len == sizeof(at))
+			memcpy(&at, text, sizeof(at));
+		if (at > 0 && at <= now && now - at < TYPED_NS)
+		{
+			if (list == NULL)
+				list = json_array();
+			json_array_append_new(list, json_string(s->tag));
+		}
+		free(text);
+		free(path);
+	}
+	return list;
+}
+
+/* Returns the file in which a terminal's process notes key presses. */
+static char *
+typed_path(const LiveSession *session)
+{
+	char		name[SESSION_NAME + 1];
+
+	snprintf(name, sizeof(name), "%.*s", SESSION_NAME, session->digest);
+	return Format("%s/" SESSION_TYPED, session->folder, name);
 }

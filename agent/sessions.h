@@ -16,6 +16,7 @@
 extern void SessionStart(const Order *order);
 extern bool SessionChildGone(pid_t pid);
 extern json_t * SessionsOpen(void);
+extern json_t * SessionsTyped(void);
 
 /* defined in session_outside.c */
 extern void SessionRun(int argc, char **argv) __attribute__((noreturn));

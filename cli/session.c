@@ -122,7 +122,7 @@ pass_on(RelayEnd *end, FrameStream *stream)
 		if (getppid() != command)
 			_exit(0);
 		close(ends[1]);
-		RelayPump(end, &here);
+		RelayPump(end, &here, NULL);
 		close(here.fd);
 		RelayClose(end);
 		_exit(0);

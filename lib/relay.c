@@ -398,7 +398,7 @@ join(RelayEnd *agent, RelayEnd *caller, const char *secret)
 	snprintf(joined, sizeof(joined), "joined %s", secret);
 	if (RelayWriteLine(agent, joined, until) &&
 		RelayWriteLine(caller, "joined", until))
-		RelayPump(agent, caller);
+		RelayPump(agent, caller, NULL);
 }
 
 static void

@@ -46,6 +46,7 @@ typedef struct Direction
 	RelayEnd   *to;
 	size_t		at;
 	size_t		len;
+	bool		came;			/* the last move() read something */
 	bool		ended;			/* nothing more comes from "from" */
 	short		from_waits;		/* poll event that "from" waits for */
 	short		to_waits;
@@ -325,10 +326,11 @@ RelayReadLine(RelayEnd *end, char line[RELAY_LINE], int64_t until_ns)
 
 /*
  * Passes bytes on in both directions, until one end has closed and the other
- * has received what it sent.
+ * has received what it sent. Calls "came", unless that is NULL, after bytes of
+ * the first end were read.
  */
 void
-RelayPump(RelayEnd *first, RelayEnd *second)
+RelayPump(RelayEnd *first, RelayEnd *second, void (*came) (void))
 {
 	Direction  *there = Alloc(sizeof(Direction));
 	Direction  *back = Alloc(sizeof(Direction));
@@ -343,6 +345,8 @@ RelayPump(RelayEnd *first, RelayEnd *second)
 		struct pollfd fds[2];
 		int			n;
 
+		if (there->came && came != NULL)
+			came();
 		moved |= move(back, &broken);
 		if ((there->ended && there->len == 0) ||
 			(back->ended && back->len == 0))
@@ -377,6 +381,7 @@ move(Direction *d, bool *broken)
 	ssize_t		n;
 
 	d->from_waits = d->to_waits = 0;
+	d->came = false;
 	if (d->len == 0)
 		d->at = 0;
 	while (!d->ended && d->at + d->len < PIECE)
@@ -389,7 +394,7 @@ move(Direction *d, bool *broken)
 			break;
 		}
 		d->len += n;
-		moved = true;
+		moved = d->came = true;
 	}
 	if (d->len > 0)
 	{

@@ -32,7 +32,7 @@ extern bool RelayWriteLine(RelayEnd *end, const char *line,
 						   int64_t until_ns);
 extern bool RelayReadLine(RelayEnd *end, char line[RELAY_LINE],
 						  int64_t until_ns);
-extern void RelayPump(RelayEnd *first, RelayEnd *second);
+extern void RelayPump(RelayEnd *first, RelayEnd *second, void (*came) (void));
 extern void RelayClose(RelayEnd *end);
 extern void RelayPrepareSocket(int fd);
 extern void RelayDigest(const void *data, size_t len, char hex[65]);

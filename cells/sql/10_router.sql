@@ -113,7 +113,7 @@ LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT p.oid::regprocedure,
 		CASE
-			WHEN p.proname IN ('set_price', 'set_resource_price', 'set_tier', 'set_retry_rule', 'set_lost_work') THEN 'publisher'
+			WHEN p.proname IN ('set_price', 'set_resource_price', 'set_tier', 'set_retry_rule', 'set_lost_work', 'set_idle_limit') THEN 'publisher'
 			WHEN p.proname = 'meter_batch' THEN 'batch'
 			WHEN p.proname = 'metrics_text' THEN 'text'
 			WHEN p.proname = 'audit_proof' THEN 'entry'

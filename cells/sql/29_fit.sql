@@ -13,7 +13,7 @@ CREATE FUNCTION gpucredit_cells.published(publication text) RETURNS text[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT CASE publication
-		WHEN 'gpucredit_rules' THEN '{gpucredit.lost_work,gpucredit.price,gpucredit.retry_rule_custom,gpucredit.tier_custom,gpucredit_cells.rule_change}'
+		WHEN 'gpucredit_rules' THEN '{gpucredit.idle_limit,gpucredit.lost_work,gpucredit.price,gpucredit.retry_rule_custom,gpucredit.tier_custom,gpucredit_cells.rule_change}'
 		WHEN 'gpucredit_cells' THEN '{gpucredit_cells.cell}'
 		WHEN 'gpucredit_directory' THEN '{gpucredit_cells.cell,gpucredit_cells.change,gpucredit_cells.home,gpucredit_cells.location,gpucredit_cells.visit}'
 		END::text[];

@@ -48,6 +48,7 @@ DECLARE
 	came jsonb := to_jsonb(CASE WHEN TG_OP = 'DELETE' THEN OLD ELSE NEW END);
 	operation text := CASE TG_TABLE_NAME WHEN 'price' THEN 'set_price'
 		WHEN 'tier_custom' THEN 'set_tier' WHEN 'lost_work' THEN 'set_lost_work'
+		WHEN 'idle_limit' THEN 'set_idle_limit'
 		ELSE 'set_retry_rule' END;
 BEGIN
 	/* A row that was changed by hand did not arrive by replication. */

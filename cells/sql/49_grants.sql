@@ -39,7 +39,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_auditor;
 
 /* What is published: gpucredit_cells.published() lists the same tables. */
 GRANT USAGE ON SCHEMA gpucredit, gpucredit_cells TO gpucredit_subscriber;
-GRANT SELECT ON gpucredit.lost_work, gpucredit.price, gpucredit.retry_rule_custom,
+GRANT SELECT ON gpucredit.idle_limit, gpucredit.lost_work, gpucredit.price, gpucredit.retry_rule_custom,
 	gpucredit.tier_custom, gpucredit_cells.rule_change, gpucredit_cells.cell,
 	gpucredit_cells.change, gpucredit_cells.home, gpucredit_cells.location,
 	gpucredit_cells.visit

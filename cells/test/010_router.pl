@@ -210,12 +210,13 @@ $cells->at_router($_) foreach
   q{SELECT gpucredit.set_retry_rule('gone', NULL)},
   q{SELECT gpucredit.set_lost_work('night', 'node_lost', false), gpucredit.set_lost_work('night', 'failed', true)},
   q{SELECT gpucredit.set_lost_work('night', 'failed', NULL)},
+  q{SELECT gpucredit.set_idle_limit('night', '1 h')},
   q{SELECT gpucredit.set_resource_price('cpu', 0.01)}, q{SELECT gpucredit.set_resource_price('memory', 0.002)};
 $cells->{b}->poll_query_until('credit', q{SELECT count(*) = 2 FROM gpucredit.price WHERE gpu_type IN ('cpu core', 'memory GiB')});
 is(query($cells->{b}, 'credit', q{SELECT string_agg(operation || ' ' || decision, ', ' ORDER BY audit)
 	FROM gpucredit.audit WHERE decision IN ('arrived', 'removed') AND org = '' AND operation LIKE 'set%'}),
 	join(', ', 'set_price arrived', ('set_tier arrived') x 2, ('set_retry_rule arrived') x 2, 'set_retry_rule removed',
-		('set_lost_work arrived') x 2, 'set_lost_work removed', ('set_price arrived') x 2),
+		('set_lost_work arrived') x 2, 'set_lost_work removed', 'set_idle_limit arrived', ('set_price arrived') x 2),
 	'the other cell audits each price, tier and rule that comes, and each that goes');
 $cells->verify_all;
 query($cells->{b}, 'credit', q{SET session_replication_role = replica;

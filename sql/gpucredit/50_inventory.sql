@@ -74,6 +74,21 @@ COMMENT ON VIEW gpucredit.tier IS
 'The tiers in force; low rank goes first';
 
 /*
+ * How long a job of a tier may leave its GPUs idle.  A tier without a row has
+ * no limit.
+ */
+CREATE TABLE gpucredit.idle_limit (
+	tier text COLLATE "C" NOT NULL,
+	idle_limit interval NOT NULL,
+	idle_warning interval NOT NULL,
+	CONSTRAINT idle_limit_pkey PRIMARY KEY (tier)
+);
+COMMENT ON TABLE gpucredit.idle_limit IS
+'How long jobs of a tier may leave their GPUs idle, as set_idle_limit() sets it';
+COMMENT ON COLUMN gpucredit.idle_limit.idle_limit IS 'A job ends once its GPUs were idle, and nobody typed in a terminal of it, for so long.';
+COMMENT ON COLUMN gpucredit.idle_limit.idle_warning IS 'How long before that its owner is warned; 0: never.';
+
+/*
  * Which accounts may use a tier that is not open to all.  A grant also applies
  * to all accounts below.
  */
@@ -234,7 +249,7 @@ DO $dump$
 DECLARE
 	name text;
 BEGIN
-	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'tier_grant', 'pool',
+	FOREACH name IN ARRAY ARRAY['price', 'tier_custom', 'idle_limit', 'tier_grant', 'pool',
 		'node']
 	LOOP
 		PERFORM pg_catalog.pg_extension_config_dump(
@@ -288,6 +303,18 @@ COMMENT ON FUNCTION gpucredit.set_tier(text, int, text, boolean, interval,
 'Setup: creates or replaces a tier; built-in tiers can be replaced too.
 rank: 0 to 1000, low goes first. preemptible: never, reclaim, capacity. grace, min_run, max_wait: 0 or more. max_wall: above 0; the longest that a job may run, and the wall limit of jobs that name none. bill_lost_work: false refunds, at settlement, what an attempt spent since its last checkpoint if the platform ended it and its job goes back to the queue: after preemption for another organisation, a drain, a reclaim, a resize, or the loss of its node, device or agent. What the program itself ended is billed, whatever its exit code. set_lost_work sets it for one of these outcomes. price_factor: 0 to 1000 with at most 3 decimals; jobs submitted to the tier pay list prices times this, rounded up to a micro-credit. open: true, every account may use the tier; false, those to which grant_tier grants it; NULL: as before, and a new tier is open. ages_to: 0 to 1000; jobs that have waited longer than max_wait go before the others of their rank, and before all jobs of this rank and higher. NULL: before all ranks above the highest, below their own, of a tier that can preempt; so a job that waits is not in the way of one that could evict it.
 Errors: 22023.';
+
+CREATE FUNCTION gpucredit.set_idle_limit(tier text, idle_limit interval,
+	idle_warning interval DEFAULT '5 min')
+RETURNS void
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_set_idle_limit';
+COMMENT ON FUNCTION gpucredit.set_idle_limit(text, interval, interval) IS
+'Setup: says how long a job of a tier may leave its GPUs idle before it ends, as interactive jobs do whose users have gone. It applies to attempts that start afterwards.
+idle_limit: at least 1 minute; NULL: no limit, as every tier has at first. idle_warning: how long before the end the owner is warned, by an alert (kind job, reason idle_warning) and by a notice in the terminals of the job; 0 or more, below idle_limit; 0: no warning.
+A job is idle while its agent reports a utilization below 0.01 and nobody types in a terminal that open_session() opened. Any use and any key press starts the time again; a key press counts for a minute. So does a gap of more than 5 minutes between two reports, because without reports nobody knows whether the GPUs were used: no outage ends a job as idle. At the limit meter and heartbeat answer stop with reason idle. The attempt ends as timeout, is billed like any other, and the job is not retried.
+The limit is for jobs whose GPUs are on one node: of a gang only the first node reports. It is not for jobs without GPUs, nor for those that another scheduler places. Of a share of a GPU the use of the whole device counts.
+Errors: UC402 no such tier; 22023.';
 
 CREATE FUNCTION gpucredit.grant_tier(org text, account text, tier text)
 RETURNS void

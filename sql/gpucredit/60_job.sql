@@ -229,6 +229,11 @@ CREATE TABLE gpucredit.attempt (
 	progress_at timestamptz,	/* when reported progress last grew */
 	utilization real,
 	idle_since timestamptz,		/* when it became idle or was last alerted */
+	idle_for interval NOT NULL DEFAULT '0',	/* how long it has been idle without a gap, if it has an idle limit */
+	idle_at timestamptz,		/* last report that counted for idle_for */
+	idle_warned_at timestamptz,	/* when its owner was last warned */
+	idle_limit interval,		/* copies of the tier's, NULL if it has no limit */
+	idle_warning interval,
 	/* The settlement, which later calls return. */
 	ended_at timestamptz,
 	outcome text,
@@ -301,6 +306,11 @@ COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent l
 COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never reported.';
 COMMENT ON COLUMN gpucredit.attempt.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.attempt.idle_since IS 'Since when utilization is near 0, or when an alert last said so; NULL: it is not.';
+COMMENT ON COLUMN gpucredit.attempt.idle_for IS 'How long its devices have been idle, and nobody typed in a terminal of it, according to reports without a gap; 0 without an idle limit.';
+COMMENT ON COLUMN gpucredit.attempt.idle_at IS 'The last report of its utilization, or of a key press; NULL: none, or no idle limit.';
+COMMENT ON COLUMN gpucredit.attempt.idle_warned_at IS 'When its owner was last warned that it is about to end as idle; NULL: never.';
+COMMENT ON COLUMN gpucredit.attempt.idle_limit IS 'It ends once it has been idle for so long; NULL: no limit.';
+COMMENT ON COLUMN gpucredit.attempt.idle_warning IS 'How long before that its owner is warned; NULL: no limit.';
 COMMENT ON COLUMN gpucredit.attempt.ended_at IS 'When it was settled; NULL: not yet.';
 COMMENT ON COLUMN gpucredit.attempt.outcome IS 'How it ended; NULL: not settled.';
 COMMENT ON COLUMN gpucredit.attempt.billed IS 'Credits that it was billed; NULL: not settled.';
@@ -616,7 +626,7 @@ COMMENT ON FUNCTION gpucredit.meter(text, bigint, int, interval, bigint,
 	double precision) IS
 'Agents: reports an attempt''s heartbeat.
 elapsed: how long the attempt has run in all, by the agent''s monotonic clock. A value that is not above the last one changes nothing. progress: any growing count. utilization: how busy the devices are, 0 to 1.
-Result: action continue, checkpoint or stop, and the reason. checkpoint: save now, and leave by the deadline unless the reason is periodic or wall_limit. stop: leave now. Then what was billed so far, what is held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
+Result: action continue, checkpoint or stop, and the reason. checkpoint: save now, and leave by the deadline unless the reason is periodic or wall_limit. stop: leave now. continue with reason idle: the job ends as idle at the deadline, unless it is used before or somebody types in a terminal of it; time_left does not count that. Then what was billed so far, what is held for the attempt (0 once it is over), when it would have to stop as things are, and how long until then.
 Errors: UC301 no such job; UC302 no such attempt; 22023.';
 
 CREATE FUNCTION gpucredit.meter_batch(org text[], job bigint[],

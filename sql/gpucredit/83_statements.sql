@@ -273,6 +273,81 @@ org: NULL for all organisations that the caller may see. by: one or more, separa
 Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user, or jobs without the label.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
+CREATE TYPE gpucredit.waste_by_result AS (item text, gpu_hours numeric,
+	used_hours numeric, unused_hours numeric, unreported_hours numeric,
+	unused_cost numeric, jobs bigint);
+COMMENT ON TYPE gpucredit.waste_by_result IS
+'How much of the GPU-hours that an account, project, user, tier, GPU type or job held was used.';
+COMMENT ON COLUMN gpucredit.waste_by_result.item IS 'The account, project, user, tier, pool, GPU type or job; NULL: accounts without a project or user.';
+COMMENT ON COLUMN gpucredit.waste_by_result.gpu_hours IS 'GPU-hours held; a share of a GPU counts as its part.';
+COMMENT ON COLUMN gpucredit.waste_by_result.used_hours IS 'What was used of them, by the reported utilization.';
+COMMENT ON COLUMN gpucredit.waste_by_result.unused_hours IS 'What was not used of them, by the same: the waste.';
+COMMENT ON COLUMN gpucredit.waste_by_result.unreported_hours IS 'GPU-hours for which no agent reported a utilization; nobody knows whether they were used.';
+COMMENT ON COLUMN gpucredit.waste_by_result.unused_cost IS 'What unused_hours cost, in credits.';
+COMMENT ON COLUMN gpucredit.waste_by_result.jobs IS 'How many jobs held GPUs.';
+
+CREATE FUNCTION gpucredit.waste_by(org text, account text DEFAULT '',
+	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
+	by text DEFAULT 'account')
+RETURNS SETOF gpucredit.waste_by_result
+LANGUAGE sql STABLE SECURITY DEFINER PARALLEL RESTRICTED
+SET search_path = pg_catalog, pg_temp
+SET jit = off
+BEGIN ATOMIC
+	SELECT gpucredit_internal.require_account(waste_by.org, waste_by.account),
+		gpucredit_internal.require_kept('since', waste_by.since),
+		gpucredit_internal.require_kept('until', waste_by.until),
+		gpucredit_internal.require_sense('by', waste_by.by,
+			waste_by.by IN ('account', 'project', 'user', 'tier', 'pool',
+				'gpu_type', 'job'),
+			'is unknown', 'Pass account, project, user, tier, pool, gpu_type or'
+			' job.');
+	WITH piece AS (
+		/* A usage row stands for the time since the row before it. */
+		SELECT CASE waste_by.by
+				WHEN 'account' THEN a.account
+				WHEN 'project' THEN nullif(split_part(a.account, '/', 1), '')
+				WHEN 'user' THEN nullif(split_part(a.account, '/', 2), '')
+				WHEN 'tier' THEN a.tier WHEN 'pool' THEN a.pool
+				WHEN 'gpu_type' THEN a.gpu_type ELSE a.job::text END AS item,
+			a.job, u.utilization::numeric AS utilization,
+			a.gpus * a.share / 1000.0
+				* extract(epoch FROM u.elapsed) / 3600 AS hours,
+			u.billed
+		FROM gpucredit.attempt a
+			CROSS JOIN LATERAL (SELECT l.at, l.utilization,
+					l.elapsed - lag(l.elapsed, 1, '0') OVER w AS elapsed,
+					l.billed - lag(l.billed, 1, 0) OVER w AS billed
+				FROM (SELECT r.at, r.usage, r.utilization, r.elapsed,
+						r.billed::numeric AS billed
+					FROM gpucredit.usage r
+					WHERE r.org = a.org AND r.job = a.job
+						AND r.attempt = a.attempt
+						AND (waste_by.until IS NULL OR r.at < waste_by.until)) l
+				WINDOW w AS (ORDER BY l.at, l.elapsed, l.usage)) u
+		WHERE a.org = waste_by.org AND a.gpus > 0
+			AND (waste_by.account = '' OR a.account = waste_by.account
+				OR starts_with(a.account, waste_by.account || '/'))
+			AND (waste_by.until IS NULL OR a.started_at < waste_by.until)
+			AND (waste_by.since IS NULL OR a.ended_at IS NULL
+				OR a.ended_at >= waste_by.since)
+			AND (waste_by.since IS NULL OR u.at >= waste_by.since))
+	SELECT p.item, round(sum(p.hours), 6),
+		round(coalesce(sum(p.hours * p.utilization), 0), 6),
+		round(coalesce(sum(p.hours * (1 - p.utilization)), 0), 6),
+		round(coalesce(sum(p.hours) FILTER (WHERE p.utilization IS NULL), 0), 6),
+		round(coalesce(sum(p.billed * (1 - p.utilization)), 0), 6),
+		count(DISTINCT p.job)
+	FROM piece p GROUP BY p.item
+	ORDER BY 4 DESC, p.item COLLATE "C";
+END;
+COMMENT ON FUNCTION gpucredit.waste_by(text, text, timestamptz, timestamptz,
+	text) IS
+'Reports: how much of the GPU-hours that an account and all below it held in [since, until), NULL for no bound, was not used.
+by: one of account, project (first part of an account''s path), user (its second), tier, pool, gpu_type, job. Agents report how busy the devices are; the report that comes with a usage row, every gpucredit.usage_interval and at the end, counts for the time since the row before it. Use counts when it is logged. Time without a report is unreported, and never waste. Of a share of a device the use of the whole device counts.
+Result, a row per item, the most wasteful first: the GPU-hours held, used, not used and not reported, what those not used cost, and how many jobs held GPUs.
+Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
+
 CREATE TYPE gpucredit.top_spenders_result AS (rank bigint, account text,
 	net numeric, spent numeric, refunded numeric, gpu_hours numeric,
 	jobs bigint, organisation text, accrued numeric);

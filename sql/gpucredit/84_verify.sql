@@ -1065,7 +1065,7 @@ BEGIN ATOMIC
 			FROM (VALUES
 			('accrued bucket_slice budget budget_counter budget_slice claim_gpu
 				denial archive_batch eviction fair_usage hold_budget hold_part
-				job_file job_signal stored_file lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
+				job_file job_signal stored_file idle_limit lost_work node_cache node_key node_strike pool price quota_lock rate_limit seal seal_leaf
 				seal_pending seal_row spend_day step_secret account_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
@@ -1080,7 +1080,8 @@ BEGIN ATOMIC
 				skewed_at saved_at running_at heard_at progress
 				progress_at utilization ended_at outcome billed released
 				lapsed refunded job_state retry_at exit_code message
-				log_uri usage_charged trace uncollected ended_by idle_since late_at
+				log_uri usage_charged trace uncollected ended_by idle_since idle_at
+				idle_warned_at idle_limit idle_warning late_at
 				late_elapsed late_uncollected'),
 			('alert', 'recovered_at'),
 			('event', 'job attempt decision reason'),

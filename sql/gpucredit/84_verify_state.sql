@@ -36,6 +36,7 @@ BEGIN ATOMIC
 		WHERE gpucredit_internal.in_orgs(a.org,
 			audited_settings.from_org, audited_settings.to_org)
 			AND a.operation IN ('set_price', 'set_resource_price', 'set_tier', 'set_lost_work',
+				'set_idle_limit',
 				'set_retry_rule', 'create_pool', 'register_node',
 				'remove_node', 'drain', 'resume', 'set_node_key',
 				'create_account', 'suspend_account', 'set_slices',
@@ -96,6 +97,12 @@ BEGIN ATOMIC
 		SELECT 'lost work', a.org, a.audit,
 			jsonb_build_array(a.d ->> 'tier', a.d ->> 'outcome'), NULL
 		FROM a WHERE a.operation = 'set_lost_work' AND a.decision = 'removed'
+		UNION ALL
+		SELECT 'idle limit', a.org, a.audit, jsonb_build_array(a.d ->> 'tier'),
+			CASE WHEN a.decision <> 'removed' THEN jsonb_build_array(
+				justify_interval((a.d ->> 'idle_limit')::interval),
+				justify_interval((a.d ->> 'idle_warning')::interval)) END
+		FROM a WHERE a.operation = 'set_idle_limit'
 		UNION ALL
 		SELECT 'retry rule', a.org, a.audit, jsonb_build_array(a.d ->> 'rule'),
 			CASE WHEN a.decision <> 'removed' THEN
@@ -223,6 +230,11 @@ BEGIN ATOMIC
 		SELECT 'lost work', '', jsonb_build_array(l.tier, l.outcome),
 			jsonb_build_array(l.billed::text)
 		FROM gpucredit.lost_work l
+		UNION ALL
+		SELECT 'idle limit', '', jsonb_build_array(l.tier),
+			jsonb_build_array(justify_interval(l.idle_limit),
+				justify_interval(l.idle_warning))
+		FROM gpucredit.idle_limit l
 		UNION ALL
 		SELECT 'retry rule', '', jsonb_build_array(r.rule),
 			jsonb_build_array(r.priority, r.class, r.outcome,

@@ -63,7 +63,7 @@ TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_agent,
 GRANT EXECUTE ON FUNCTION			/* setting up, credits, repair */
 	gpucredit.create_account, gpucredit.suspend_account,
 	gpucredit.set_price, gpucredit.set_resource_price, gpucredit.create_pool, gpucredit.set_tier,
-	gpucredit.set_lost_work, gpucredit.grant_tier, gpucredit.revoke_tier,
+	gpucredit.set_lost_work, gpucredit.set_idle_limit, gpucredit.grant_tier, gpucredit.revoke_tier,
 	gpucredit.set_budget, gpucredit.set_quota, gpucredit.set_rate_limit,
 	gpucredit.set_slices,
 	gpucredit.issue, gpucredit.revoke, gpucredit.transfer,
@@ -85,7 +85,7 @@ GRANT EXECUTE ON FUNCTION			/* balances */
 TO gpucredit_admin, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* spend, which the report page shows */
-	gpucredit.usage_by, gpucredit.top_spenders, gpucredit.top_jobs
+	gpucredit.usage_by, gpucredit.waste_by, gpucredit.top_spenders, gpucredit.top_jobs
 TO gpucredit_admin, gpucredit_operator, gpucredit_app, gpucredit_auditor;
 
 GRANT EXECUTE ON FUNCTION			/* screens */
@@ -216,7 +216,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.store_file, gpucredit.settle, gpucredit.cancel,
 	gpucredit.requeue_job, gpucredit.hold_job, gpucredit.release_job,
 	gpucredit.open_session, gpucredit.signal_job, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
-	gpucredit.statement, gpucredit.usage_by, gpucredit.top_spenders,
+	gpucredit.statement, gpucredit.usage_by, gpucredit.waste_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,
 	gpucredit.explain,

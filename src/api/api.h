@@ -45,6 +45,7 @@
 	X(revoke_tier, ACCOUNT, QUIET) \
 	X(set_retry_rule, NOBODY, QUIET) \
 	X(set_lost_work, NOBODY, QUIET) \
+	X(set_idle_limit, NOBODY, QUIET) \
 	X(issue, ACCOUNT, WAKES) \
 	X(revoke, BUCKET, QUIET) \
 	X(transfer, ACCOUNT, WAKES) \

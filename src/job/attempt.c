@@ -92,7 +92,8 @@ static const char *const attempt_names[] = {
 	"save_asked", "is_foreign",
 	"wall_limit", "hold_window", "skewed_at", "running_at", "ended_at",
 	"outcome", "billed", "progress", "utilization", "saved_at",
-	"save_every", "progress_at", "heard_at", "ends_by", "idle_since"
+	"save_every", "progress_at", "heard_at", "ends_by", "idle_since",
+	"idle_limit", "idle_warning", "idle_for", "idle_at", "idle_warned_at"
 };
 static SqlWhole attempt_row = SQL_WHOLE(attempt_names, 14);
 
@@ -183,6 +184,12 @@ AttemptParse(const Datum *values, Attempt *attempt)
 	attempt->ends_by = null[27] ? DT_NOEND : DatumGetTimestampTz(value[27]);
 	attempt->idle_since = null[28] ? DT_NOBEGIN :
 		DatumGetTimestampTz(value[28]);
+	attempt->idle_limit = null[29] ? -1 : duration_of(value[29]);
+	attempt->idle_warning = null[30] ? 0 : duration_of(value[30]);
+	attempt->idle_for = null[31] ? 0 : duration_of(value[31]);
+	attempt->idle_at = null[32] ? DT_NOBEGIN : DatumGetTimestampTz(value[32]);
+	attempt->idle_warned_at = null[33] ? DT_NOBEGIN :
+		DatumGetTimestampTz(value[33]);
 }
 
 static int64

@@ -54,6 +54,14 @@ typedef struct Attempt
 	bool		has_utilization;
 	TimestampTz idle_since;		/* since when utilization is near 0;
 								 * DT_NOBEGIN if it is not */
+	int64		idle_limit;		/* how long it may be idle; -1 if there is no
+								 * limit */
+	int64		idle_warning;	/* how long before that its owner is warned */
+	int64		idle_for;		/* how long it has been idle (idle.c) */
+	TimestampTz idle_at;		/* last report that counts for that;
+								 * DT_NOBEGIN if none */
+	TimestampTz idle_warned_at; /* when its owner was last warned; DT_NOBEGIN
+								 * if never */
 	bool		directed;		/* whether it has directives */
 } Attempt;
 

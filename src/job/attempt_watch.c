@@ -84,6 +84,7 @@ SQL_STATEMENT(watch_due, SPI_OK_SELECT,
 			  "     OR a.elapsed - a.overhead - $4 >= a.wall_limit"
 			  "     OR (a.progress_at <= $15"
 			  "      AND a.heard_at >= a.progress_at + $6)"
+			  "     OR a.idle_for - $4 >= a.idle_limit"
 			  "     OR (a.extension_denied AND gpucredit_internal.bill("
 			  "      a.per_hour, 1, 1000, GREATEST(a.elapsed - $4, '0'),"
 			  "      a.held) OPERATOR(gpucredit.=) a.held), false)) AS overdue,"

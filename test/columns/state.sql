@@ -40,7 +40,7 @@ SELECT set_tier('cheap', 5, 'capacity', false, bill_lost_work => false),
 SELECT grant_tier('bell', '', 'premium_training'), grant_tier('bell', 'r', 'closed'),
 	grant_tier('acme', 'vision', 'production_inference'), grant_tier('acme', 'lab', 'closed'),
 	revoke_tier('acme', 'lab', 'closed');
-SELECT set_lost_work('standard_training', 'preempted', false);
+SELECT set_lost_work('standard_training', 'preempted', false), set_idle_limit('standard_training', '10 h');
 SELECT set_retry_rule('mine', 'transient', 10, 'failed', '[3,9]', 'flaky', 'again');
 SELECT register_node('default', 'h' || i, 'H100', 8, 81559, 128000, 1048576,
 	labels => '{"rack": 1}', leaf => 'l1', nvlink_domain => 'v' || i, spot => i = 3,

@@ -47,6 +47,7 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('pool_placed_by', 'pool text', 'text', 's', 'admin app auditor tenant'),
 ('tiers_for', 'org text, account text DEFAULT ''''', 'SETOF tier text, rank int, open boolean, allowed boolean, granted_to text, granted_at timestamptz', 's', 'admin app auditor tenant'),
 ('set_lost_work', 'tier text, outcome text, billed boolean', 'void', 'v', 'admin'),
+('set_idle_limit', 'tier text, idle_limit interval, idle_warning interval DEFAULT ''00:05:00''', 'void', 'v', 'admin'),
 -- tenants
 ('bind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
 ('unbind_tenant', 'role name, org text, account text DEFAULT ''''', 'void', 'v', 'admin'),
@@ -84,6 +85,8 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 ('statement', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL',
 	'SETOF at timestamptz, entry bigint, bucket bigint, kind text, account text, operation text, source text, target text, amount numeric, hold bigint, job bigint, attempt int, available numeric',
 	's', 'admin app auditor tenant'),
+('waste_by', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, by text DEFAULT ''account''',
+	'SETOF item text, gpu_hours numeric, used_hours numeric, unused_hours numeric, unreported_hours numeric, unused_cost numeric, jobs bigint', 's', 'admin app auditor operator tenant'),
 ('usage_by', 'org text, account text DEFAULT '''', since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, by text DEFAULT ''account''',
 	'SETOF item text, spent numeric, refunded numeric, net numeric, gpu_hours numeric, jobs bigint, accrued numeric, keys jsonb',
 	's', 'admin app auditor operator tenant'),

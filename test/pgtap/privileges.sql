@@ -34,7 +34,7 @@ INSERT INTO listed VALUES
 	'hold_leased require_account require_job require_organisation'),
 ('function', 'admin',
 	'bind_tenant create_account create_pool grant_tier issue publish_event rebuild refund refund_hold revoke revoke_tier set_budget
-		set_lost_work set_price set_quota set_rate_limit set_resource_price set_slices set_tier suspend_account transfer
+		set_idle_limit set_lost_work set_price set_quota set_rate_limit set_resource_price set_slices set_tier suspend_account transfer
 		unbind_tenant uninstall write_off'),
 ('function', 'admin agent',
 	'checkpoint log_keep log_put meter meter_batch part_ended checkpoint_loaded'),
@@ -47,7 +47,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor',
 	'denials'),
 ('function', 'admin app auditor operator tenant',
-	'checkpoints events explain history node_sizes report_html top_jobs top_spenders usage_by'),
+	'checkpoints events explain history node_sizes report_html top_jobs top_spenders usage_by waste_by'),
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets pool_placed_by statement tiers_for'),
 ('function', 'admin app operator tenant',
@@ -135,7 +135,7 @@ INSERT INTO listed VALUES
 	'step_secret'),
 ('table', 'admin auditor',
 	'account_delta account_total accrued attempt_part attempt_watch audit bucket bucket_slice budget budget_counter budget_log
-		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part job_file job_session job_signal stored_file kept_log log_wish lost_work node_cache node_key
+		budget_slice claim claim_gpu closing denial event_pending eviction fair_usage hold_budget hold_part job_file job_session job_signal stored_file kept_log log_wish idle_limit lost_work node_cache node_key
 		node_strike quota quota_lock rate_limit request reservation retry_rule_builtin retry_rule_custom seal seal_leaf seal_pending
 		seal_row spend_day tenant tier_builtin tier_custom tier_grant uncollected upkeep_position usage usage_horizon
 		workload_mix'),
@@ -170,7 +170,7 @@ INSERT INTO listed VALUES
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.signal_job_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
-		gpucredit.usage_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
+		gpucredit.usage_by_result gpucredit.waste_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
 
 CREATE TEMP VIEW role AS
 	SELECT r.oid, coalesce(substring(r.rolname, '^gpucredit_(?!test_)(.*)$'),

@@ -177,7 +177,8 @@ sub fill
 		SELECT gpucredit.set_budget('acme', 'vision', 1000),
 			gpucredit.set_quota('acme', '', 'H100', 20, 100, max_nonpreemptible_gpus => 15),
 			gpucredit.set_retry_rule('mine', 'permanent', 1, exit_codes => '[17,18)'),
-			gpucredit.set_lost_work('interactive', 'preempted', false);
+			gpucredit.set_lost_work('interactive', 'preempted', false),
+			gpucredit.set_idle_limit('interactive', '1 h');
 		SELECT gpucredit.hold('acme', 'vision', 'counted', 1, '100 days');
 	});
 	verify_empty($node, $db, 'verify() is empty before');

@@ -51,7 +51,7 @@ my %key = map { ($_ => 1) } qw(empty), '10 MB', '10 MB squeezed', 'cut at 255';
 # Texts with a grammar of their own.
 my %grammar = map { $_ => 1 } qw(
   audit_proof.kind buckets_for.request buckets_for.tier buckets_for.pool
-  reserve.request quote.request set_retry_rule.message usage_by.by heartbeat.running
+  reserve.request quote.request set_retry_rule.message usage_by.by waste_by.by heartbeat.running
   meter_batch.org metric_samples.families demand.pool capacity_advice.pool
   verify.org rebuild.org events.org events.account set_budget.period bind_tenant.role unbind_tenant.role
   fair_share.pool cluster_map.pool node_sizes.pool queue.pool queue_reasons.pool pool_placed_by.pool

@@ -82,6 +82,7 @@ my @found = (
 	'-N 2 --ntasks-per-node=6 --cpus-per-gpu=8 -G a100:3 SCRIPT',
 	'-N 2 -n 3 --ntasks-per-node=7 SCRIPT',
 	'-N 4 -n 4 --ntasks-per-node=3 -G 8 SCRIPT',
+	'-n 11 --ntasks-per-node=2 --gpus-per-task=2 --mem-per-gpu=64K SCRIPT',
 	'-n 6 --ntasks-per-node=6 -G 8 -c 7 --mem-per-cpu=1000m SCRIPT',
 	'-n 4 --gpus-per-node=6 --mem-per-cpu=4096G SCRIPT',
 	'--time -1 --gpus=2 SCRIPT', '--time=-1 SCRIPT', '-t -1 SCRIPT', '--time=-2 SCRIPT', '--time=a-1 SCRIPT',
@@ -335,9 +336,11 @@ sub difference
 		  if ($asks->{nodes} // 0) == 1 && $slurm{nodes} > 1 && ($asks->{memory_mib} // 0) > $node_memory_mib;
 		# of tasks that do not fill all nodes it sets aside as if they did
 		my ($per_node) = ($job->{'NtasksPerN:B:S:C'} // '') =~ /^([1-9]\d*)/;
-		@slurm{qw(tasks cpus memory_mib)} = @$asks{qw(tasks cpus memory_mib)}
-		  if $per_node && defined $asks->{tasks} && $slurm{tasks} == $per_node * $slurm{nodes}
-		  && $asks->{tasks} < $slurm{tasks};
+		if ($per_node && defined $asks->{tasks} && $slurm{tasks} == $per_node * $slurm{nodes} && $asks->{tasks} < $slurm{tasks})
+		{
+			$slurm{gpus} = $for_task * $asks->{tasks} if defined $for_task && $slurm{gpus} == $for_task * $slurm{tasks};
+			@slurm{qw(tasks cpus memory_mib)} = @$asks{qw(tasks cpus memory_mib)};
+		}
 	}
 	foreach my $count (keys %slurm)
 	{

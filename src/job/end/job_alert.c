@@ -7,7 +7,8 @@
  * The call that settles an attempt raises the alert in its own transaction.
  * Neither a repeated settle nor a late report of the end raises one. The
  * heartbeat that finds an attempt idle for gpucredit.progress_timeout raises
- * that alert, and the idle time then counts from zero. An account gets at most
+ * that alert, and the idle time then counts from zero. Where the tier has an
+ * idle limit, another alert comes before the attempt ends by it. An account gets at most
  * gpucredit.job_alerts alerts an hour. To enforce this, each alert claims one
  * of the numbers of the hour (gpucredit_internal.raise_job_alert()).
  *
@@ -21,6 +22,7 @@
 #include "util/clock.h"
 #include "util/settings.h"
 #include "util/sql.h"
+#include "job/idle.h"
 #include "job/end/job_alert.h"
 
 /* The advice is cut, because a notification has room for only 8,000 bytes. */
@@ -43,6 +45,15 @@ SQL_STATEMENT(idle_alert, SPI_OK_SELECT,
 			  "  'attempt', $5, 'reason', 'idle', 'idle_s',"
 			  "  pg_catalog.trunc(EXTRACT(epoch FROM $6)),"
 			  "  'utilization', $7))"
+			  " FROM gpucredit.attempt a"
+			  " WHERE a.org = $1 AND a.job = $4 AND a.attempt = $5");
+SQL_STATEMENT(idle_end_alert, SPI_OK_SELECT,
+			  "text, timestamptz, int, bigint, int, interval, timestamptz",
+			  "SELECT gpucredit_internal.raise_job_alert($1, $2, a.account, $3,"
+			  " pg_catalog.jsonb_build_object("
+			  "  'kind', 'job', 'org', $1, 'account', a.account, 'job', $4,"
+			  "  'attempt', $5, 'reason', 'idle_warning', 'idle_s',"
+			  "  pg_catalog.trunc(EXTRACT(epoch FROM $6)), 'ends_at', $7))"
 			  " FROM gpucredit.attempt a"
 			  " WHERE a.org = $1 AND a.job = $4 AND a.attempt = $5");
 SQL_STATEMENT(idle_anew, SPI_OK_UPDATE, "text, bigint, int, timestamptz",
@@ -86,8 +97,11 @@ what_happened(const Attempt *attempt, const Settlement *settlement)
 		return NULL;
 	switch (settlement->outcome)
 	{
-		case OUT_OF_MEMORY:
 		case TIMEOUT:
+			return settlement->reason != NULL &&
+				strcmp(settlement->reason, IDLE_REASON) == 0 ? "idle_limit" :
+				OutcomeNames[TIMEOUT];
+		case OUT_OF_MEMORY:
 		case NODE_LOST:
 			return OutcomeNames[settlement->outcome];
 		case FAILED:
@@ -119,4 +133,26 @@ AlertIdle(Attempt *attempt, TimestampTz now)
 
 	attempt->idle_since = now;
 	(void) SqlRun(&idle_anew, VALUES(ATTEMPT_KEY(attempt), TimeValue(now)));
+}
+
+/*
+ * Alerts a job's owner that an attempt ends soon because its GPUs are idle, once
+ * each time that they become idle.
+ */
+void
+AlertIdleEnd(Attempt *attempt, TimestampTz now)
+{
+	int64		left;
+
+	if (!IdleWarns(attempt, now) || !IdleTimeLeft(attempt, now, &left))
+		return;
+	if (left > 0 && SettingJobAlerts() > 0)
+		(void) SqlRun(&idle_end_alert,
+					  VALUES(TextValue(attempt->org), TimeValue(now),
+							 Int4Value(SettingJobAlerts()),
+							 Int8Value(attempt->job),
+							 Int4Value(attempt->attempt),
+							 DurationValue(attempt->idle_for),
+							 TimeValue(ClockAdd(now, left))));
+	IdleNoteWarned(attempt, now);
 }

@@ -13,5 +13,6 @@
 extern void AlertEnded(const Job *job, const Attempt *attempt,
 					   const Settlement *settlement);
 extern void AlertIdle(Attempt *attempt, TimestampTz now);
+extern void AlertIdleEnd(Attempt *attempt, TimestampTz now);
 
 #endif							/* GPUCREDIT_JOB_ALERT_H */

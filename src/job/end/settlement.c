@@ -33,6 +33,7 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "job/checkpoint.h"
+#include "job/idle.h"
 #include "job/end/job_alert.h"
 #include "job/end/stop_reason.h"
 #include "job/end/retry.h"
@@ -133,6 +134,7 @@ static bool owner_requeued(const Settlement *settlement, const Job *job,
 						   const Attempt *attempt);
 static void outcome_from_signal(Settlement *settlement, const Job *job,
 								const Attempt *attempt);
+static void explain_idle(Settlement *settlement, const Attempt *attempt);
 static bool of_platform(const Settlement *settlement);
 static void next_job_state(Settlement *settlement, const Job *job);
 static bool loses_age(const Settlement *settlement, const Job *job);
@@ -164,6 +166,7 @@ AttemptSettle(Job *job, Attempt *attempt, Settlement *settlement)
 	}
 
 	outcome_from_signal(settlement, job, attempt);
+	explain_idle(settlement, attempt);
 	next_job_state(settlement, job);
 	if (loses_age(settlement, job))
 		job->waited = 0;
@@ -305,6 +308,26 @@ outcome_from_signal(Settlement *settlement, const Job *job, const Attempt *attem
 	settlement->reason = stop.outcome == TIMEOUT || stop.outcome == FAILED ?
 		stop.reason : "made_to_leave";
 	settlement->outcome = job->cancelled ? CANCELLED : stop.outcome;
+}
+
+/*
+ * Sets the reason of an attempt that ended by the idle limit of its tier, and a
+ * message for its owner if the program left none. Agents report such an end as
+ * a timeout, as they do at the wall limit, which is the reason if both passed.
+ */
+static void
+explain_idle(Settlement *settlement, const Attempt *attempt)
+{
+	if (settlement->outcome != TIMEOUT || !IdleIsOver(attempt, 0) ||
+		(attempt->wall_limit >= 0 &&
+		 AttemptRan(attempt) >= attempt->wall_limit))
+		return;
+	settlement->reason = IDLE_REASON;
+	if (settlement->message == NULL || *settlement->message == '\0')
+		settlement->message =
+			psprintf("its GPUs were idle for %lld s, and nobody typed in a"
+					 " terminal of it", (long long)
+					 (attempt->idle_for / USECS_PER_SEC));
 }
 
 /*

@@ -11,6 +11,7 @@
 #include "util/settings.h"
 #include "util/sql.h"
 #include "job/hold_extension.h"
+#include "job/idle.h"
 #include "job/end/settlement.h"
 #include "job/run/reboot.h"
 #include "job/end/stop_reason.h"
@@ -66,6 +67,12 @@ StopReasonSince(const Attempt *attempt, TimestampTz now, int64 ago,
 	if (attempt->extension_denied && ran >= ExtendFundedFor(attempt))
 	{
 		settlement->reason = "low_funds";
+		return true;
+	}
+	if (IdleIsOver(attempt, ago))
+	{
+		settlement->outcome = TIMEOUT;
+		settlement->reason = IDLE_REASON;
 		return true;
 	}
 	if (stuck_at == DT_NOEND || attempt->heard_at < stuck_at ||

@@ -56,6 +56,8 @@ static void note_save(const Attempt *attempt, TimestampTz now,
 					  MeterAnswer *answer);
 static void note_stuck(const Attempt *attempt, TimestampTz now,
 					   MeterAnswer *answer);
+static void note_idle(const Attempt *attempt, TimestampTz now,
+					  MeterAnswer *answer);
 static void stop_now(MeterAnswer *answer, const char *reason, TimestampTz now);
 static void limit_time(MeterAnswer *answer, TimestampTz now, int64 left);
 static bool save_is_due(const Attempt *attempt, TimestampTz now);
@@ -100,6 +102,9 @@ AnswerLive(const Attempt *attempt, TimestampTz now)
 		limit_time(&answer, now, most - AttemptRan(attempt));
 	if (attempt->ends_by != DT_NOEND)
 		limit_time(&answer, now, attempt->ends_by - now);
+	note_idle(attempt, now, &answer);
+	if (strcmp(answer.action, "stop") == 0)
+		return answer;
 	answer.save = strcmp(answer.action, "checkpoint") == 0;
 	if (strcmp(answer.action, "continue") == 0)
 		note_save(attempt, now, &answer);
@@ -195,6 +200,29 @@ note_stuck(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 		answer->reason = "stuck";
 	answer->action = "checkpoint";
 	limit_time(answer, now, stop_at - now);
+}
+
+/*
+ * Applies the idle limit: an attempt that has been idle for that time must
+ * stop. Before, its agent tells those who sit at its terminals. The deadline is
+ * for that notice alone and leaves time_left as it is, because an agent keeps to
+ * time_left even if it cannot report that the attempt is used again.
+ */
+static void
+note_idle(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
+{
+	int64		left;
+
+	if (!IdleTimeLeft(attempt, now, &left))
+		return;
+	if (left <= 0)
+		stop_now(answer, IDLE_REASON, now);
+	else if (left <= attempt->idle_warning &&
+			 strcmp(answer->action, "continue") == 0)
+	{
+		answer->reason = IDLE_REASON;
+		answer->deadline = ClockAdd(now, left);
+	}
 }
 
 static void

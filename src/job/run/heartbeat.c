@@ -40,6 +40,7 @@
 #include "api/api.h"
 #include "job/run/node_report.h"
 #include "job/checkpoint.h"
+#include "job/idle.h"
 #include "job/end/device.h"
 #include "job/run/log_wish.h"
 #include "job/run/open_session.h"
@@ -473,6 +474,7 @@ put_work(ReturnSetInfo *rsinfo, NodeBeat *beat)
 	LogWishesPut(rsinfo, beat->node, beat->now);
 	SessionsPut(rsinfo, beat->node, beat->about.json, beat->now);
 	SignalsPut(rsinfo, beat->node, beat->about.json, beat->now);
+	IdleNoteTyped(beat->node, beat->about.json, beat->now);
 	note_begun(beat, &begun);
 }
 

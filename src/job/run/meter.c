@@ -81,7 +81,7 @@ SQL_STATEMENT(attempt_beat_reported, SPI_OK_UPDATE_RETURNING,
 			  BEAT(" progress_at = " METER_PROGRESS("$8") ","
 				   " progress = COALESCE($8, a.progress),"
 				   " utilization = COALESCE($9, a.utilization),"
-				   " idle_since = " METER_IDLE("$9") ","));
+				   METER_IDLE_SET("$9") ","));
 SQL_STATEMENT(attempt_note, SPI_OK_UPDATE,
 			  "text, bigint, int, interval, timestamptz",
 			  "UPDATE gpucredit.attempt a SET logged = $4, skewed_at = $5"
@@ -302,6 +302,7 @@ MeterGoOn(Attempt *attempt, TimestampTz now, bool wait)
 	if (ExtendIsDue(attempt))
 		ExtendHold(attempt, wait);
 	AlertIdle(attempt, now);
+	AlertIdleEnd(attempt, now);
 	return AnswerLive(attempt, now);
 }
 

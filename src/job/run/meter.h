@@ -10,6 +10,7 @@
 
 #include "util/args.h"
 #include "job/attempt.h"
+#include "job/idle.h"
 
 typedef struct MeterAnswer
 {
@@ -52,13 +53,27 @@ typedef struct MeterAnswer
 	"CASE WHEN " u " >= 0.01::pg_catalog.float4 THEN NULL" \
 	" WHEN " u " IS NULL THEN a.idle_since" \
 	" ELSE COALESCE(a.idle_since, $5) END"
+/*
+ * How long an attempt with an idle limit has been idle, and when that was last
+ * reported (job/idle.c).
+ */
+#define METER_IDLE_FOR(u) \
+	"CASE WHEN a.idle_limit IS NULL OR " u " IS NULL THEN a.idle_for" \
+	" WHEN " u " < 0.01::pg_catalog.float4 AND a.idle_at >= $5 - " IDLE_GAP \
+	" THEN a.idle_for + GREATEST($5 - a.idle_at, '0') ELSE '0' END"
+#define METER_IDLE_AT(u) \
+	"CASE WHEN a.idle_limit IS NULL OR " u " IS NULL THEN a.idle_at" \
+	" ELSE $5 END"
+#define METER_IDLE_SET(u) \
+	" idle_since = " METER_IDLE(u) ", idle_for = " METER_IDLE_FOR(u) "," \
+	" idle_at = " METER_IDLE_AT(u)
 #define METER_SET(e, p, u, most) \
 	" elapsed = GREATEST(a.elapsed, " METER_ELAPSED(e, most) ")," \
 	" overhead = " METER_OVERHEAD(e, most) "," \
 	" running_at = COALESCE(a.running_at, $5), heard_at = $5," \
 	" progress_at = " METER_PROGRESS(p) ", progress = COALESCE(" p ", a.progress)," \
 	" utilization = COALESCE(" u ", a.utilization)," \
-	" idle_since = " METER_IDLE(u)
+	METER_IDLE_SET(u)
 #define METER_MATCH(e, most) \
 	" a.ended_at IS NULL AND (a.elapsed < " METER_ELAPSED(e, most) \
 	"  OR a.running_at IS NULL)"

@@ -81,7 +81,7 @@ SQL_STATEMENT(attempts_beat_reported, SPI_OK_UPDATE_RETURNING,
 			  BEAT(" progress_at = " METER_PROGRESS("l.progress") ","
 				   " progress = COALESCE(l.progress, a.progress),"
 				   " utilization = COALESCE(l.utilization, a.utilization),"
-				   " idle_since = " METER_IDLE("l.utilization") ",",
+				   METER_IDLE_SET("l.utilization") ",",
 				   ", pg_catalog.unnest($9) AS progress,"
 				   " pg_catalog.unnest($10) AS utilization",
 				   ", u.progress, u.utilization"));

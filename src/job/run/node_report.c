@@ -14,7 +14,8 @@
  * image.  out_of_service says, by the number of each device that the agent keeps
  * out of service, why it does.  sessions lists the terminals and forwarded ports that are open
  * (open_session.c).  signals lists the signals to jobs that were delivered
- * (signal_job.c).  Unknown members are dropped, so that an agent may be newer
+ * (signal_job.c).  typed lists attempts in whose terminals somebody typed a
+ * moment ago (job/idle.c).  Unknown members are dropped, so that an agent may be newer
  * than the server.
  *
  *-------------------------------------------------------------------------
@@ -32,7 +33,7 @@
 
 static const char *const known[] = {"address", "boot_id", "containment",
 	"devices", "incarnation", "logs", "out_of_service", "poke", "pulling", "sessions",
-"signals", "version"};
+"signals", "typed", "version"};
 
 #define MOST_SESSIONS	1000
 #define MOST_SIGNALS	1000
@@ -102,6 +103,10 @@ ParseNodeReport(FunctionCallInfo fcinfo, int n)
 	if (value != NULL)
 		check_names(value, "signals", MOST_SIGNALS, "Write an array of the "
 					"ids of signals that were delivered, of 1000 at most.");
+	value = find(json, "typed");
+	if (value != NULL)
+		check_names(value, "typed", MOST_SESSIONS, "Write an array of "
+					"'org/job/attempt', of 1000 attempts at most.");
 	return AboutOf(known_words(json));
 }
 

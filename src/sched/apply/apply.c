@@ -39,11 +39,16 @@ SQL_STATEMENT(jobs_start, SPI_OK_UPDATE, "text[], bigint[], timestamptz",
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2)) AS u (org, job)"
 			  " WHERE j.org = u.org AND j.job = u.job");
+/*
+ * Inserts attempts. Those with GPUs on one node copy the idle limit of their
+ * tier: nobody reports the use of all nodes of a gang, and another scheduler
+ * has its own rules for what it placed.
+ */
 SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  "text[], bigint[], int[], bigint[], text[], int[], int[],"
 			  " gpucredit.credits[], gpucredit.credits[], timestamptz,"
 			  " interval, timestamptz[], timestamptz, int[],"
-			  " gpucredit.credits[], boolean",
+			  " gpucredit.credits[], boolean, int[]",
 			  "WITH watch AS ("
 			  "  INSERT INTO gpucredit.attempt_watch (org, job, attempt,"
 			  "   check_at)"
@@ -55,7 +60,7 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  " pool, tier, hold, gpu_type, gpus, share, per_gpu_hour, wall_limit,"
 			  " hold_window, save_every, save_asked, started_at, heard_at,"
 			  " ends_by, billed_share, per_hour, held, surplus, needs_cycle,"
-			  " is_foreign, trace)"
+			  " is_foreign, trace, idle_limit, idle_warning)"
 			  " SELECT u.org, u.job, u.attempt, j.account, j.pool, j.tier, u.hold,"
 			  " u.gpu_type, u.gpus, u.share, u.price, j.wall_limit,"
 			  " j.hold_window, NULLIF(COALESCE(j.save_every,"
@@ -66,17 +71,20 @@ SQL_STATEMENT(attempts_insert, SPI_OK_INSERT,
 			  " h.held OPERATOR(gpucredit.-) LEAST(u.held, h.held),"
 			  " h.held OPERATOR(gpucredit.>) u.held, $16,"
 			  " CASE WHEN j.traceparent ~ '^..-[0-9a-f]{32}-' THEN"
-			  "  pg_catalog.substr(j.traceparent, 4, 32)::pg_catalog.uuid END"
+			  "  pg_catalog.substr(j.traceparent, 4, 32)::pg_catalog.uuid END,"
+			  " i.idle_limit, i.idle_warning"
 			  " FROM ROWS FROM (pg_catalog.unnest($1),"
 			  "  pg_catalog.unnest($2), pg_catalog.unnest($3),"
 			  "  pg_catalog.unnest($4), pg_catalog.unnest($5),"
 			  "  pg_catalog.unnest($6), pg_catalog.unnest($7),"
 			  "  pg_catalog.unnest($8), pg_catalog.unnest($9),"
 			  "  pg_catalog.unnest($12), pg_catalog.unnest($14),"
-			  "  pg_catalog.unnest($15))"
+			  "  pg_catalog.unnest($15), pg_catalog.unnest($17))"
 			  " AS u (org, job, attempt, hold, gpu_type, gpus, share, price,"
-			  "  held, ends_by, billed_share, per_hour)"
+			  "  held, ends_by, billed_share, per_hour, nodes)"
 			  " JOIN gpucredit.job j ON j.org = u.org AND j.job = u.job"
+			  " LEFT JOIN gpucredit.idle_limit i ON i.tier = j.tier"
+			  "  AND u.gpus > 0 AND u.nodes = 1 AND NOT $16"
 			  " CROSS JOIN LATERAL (SELECT d.held FROM gpucredit.hold d"
 			  "  WHERE d.org = u.org AND d.hold = u.hold OFFSET 0) h");
 SQL_STATEMENT(devices_insert, SPI_OK_INSERT,
@@ -267,7 +275,7 @@ insert_attempts(const SchedCycle *cycle)
 	int			n = cycle->result.n_starts;
 	const char **texts = palloc(sizeof(char *) * 2 * n);
 	int64	   *ids = palloc(sizeof(int64) * 2 * n);
-	int32	   *numbers = palloc(sizeof(int32) * 4 * n);
+	int32	   *numbers = palloc(sizeof(int32) * 5 * n);
 	Credits    *amounts = palloc(sizeof(Credits) * 3 * n);
 	TimestampTz *ends = palloc(sizeof(TimestampTz) * n);
 
@@ -288,6 +296,7 @@ insert_attempts(const SchedCycle *cycle)
 		numbers[n + i] = start->gpus;
 		numbers[2 * n + i] = start->share;
 		numbers[3 * n + i] = price.share;
+		numbers[4 * n + i] = start->n_parts;
 		amounts[i] = price.per_gpu_hour;
 		amounts[n + i] = CycleHeldFor(cycle, start, price.per_hour);
 		amounts[2 * n + i] = price.per_hour;
@@ -313,7 +322,8 @@ insert_attempts(const SchedCycle *cycle)
 						 TimeValue(cycle->now),
 						 Int4ArrayValue(numbers + 3 * n, n),
 						 CreditsArrayValue(amounts + 2 * n, n),
-						 BoolValue(cycle->foreign))).n == (uint64) n,
+						 BoolValue(cycle->foreign),
+						 Int4ArrayValue(numbers + 4 * n, n))).n == (uint64) n,
 		   "A job to start has no hold.");
 }
 
