@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * scontrol.c
- *		scontrol: shows jobs and nodes, holds, releases and requeues jobs.
+ *		scontrol: shows jobs and nodes, holds, releases, requeues and changes jobs.
  *
  * Inside a job, another scontrol comes first in the PATH, which lists the
  * job's nodes and requeues the job itself (agent/step_main.c).
@@ -14,9 +14,12 @@
 #include "cli.h"
 #include "job_list.h"
 #include "node_rows.h"
+#include "scontrol_update.h"
 
 #define USE	"usage: scontrol show job [JOBS] | show node [NODES] | hold JOBS |" \
-	" release JOBS | requeue JOBS"
+	" release JOBS | requeue JOBS |" \
+	" update JobId=JOBS [JobName=NAME] [Comment=TEXT] [WCKey=KEY] [Nice=N]" \
+	" [Priority=0]"
 #define INSTANT(instant)	SLURM_INSTANT(instant, "Unknown")
 
 static int	show_jobs(const char *list);
@@ -48,9 +51,7 @@ CliScontrol(int argc, char **argv)
 		Fail(CLI_USAGE, "requeuehold is not supported; requeue the job, and"
 			 " hold it once it waits");
 	if (argc >= 2 && strcmp(argv[1], "update") == 0)
-		Fail(CLI_USAGE, "update is not supported; a job keeps the limit, the"
-			 " price and the credit with which it was submitted; cancel it and"
-			 " submit it again, or use hold and release");
+		return ScontrolUpdate(argc - 2, argv + 2);
 	Fail(CLI_USAGE, "%s", USE);
 }
 

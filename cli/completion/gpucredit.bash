@@ -81,7 +81,7 @@ _gpucredit_slurm()
 		return 0
 	fi
 	case ${program##*/}:$before in
-		scontrol:scontrol | scontrol:*/scontrol) _gpucredit_offer 'show hold release requeue' ;;
+		scontrol:scontrol | scontrol:*/scontrol) _gpucredit_offer 'show hold release requeue update' ;;
 		scontrol:show) _gpucredit_offer 'job node' ;;
 		sbatch:*) compopt -o default 2>/dev/null ;;
 		scontrol:job | scontrol:hold | scontrol:release | scontrol:requeue | *:-j | *:--jobs | \

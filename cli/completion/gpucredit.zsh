@@ -76,7 +76,7 @@ _gpucredit_slurm_command()
 		return
 	fi
 	case $service:$words[CURRENT-1] in
-		scontrol:*scontrol) compadd show hold release requeue ;;
+		scontrol:*scontrol) compadd show hold release requeue update ;;
 		scontrol:show) compadd job node ;;
 		sbatch:*) _files ;;
 		scontrol:(job|hold|release|requeue) | *:(-j|--jobs) | seff:* | scancel:*scancel | scancel:[0-9]*)

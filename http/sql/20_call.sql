@@ -30,7 +30,7 @@ BEGIN
 			'gpucredit_eval.add_feedback') THEN 'label'
 		WHEN name IN ('gpucredit.reserve', 'gpucredit.cancel', 'gpucredit.settle',
 			'gpucredit.requeue_job', 'gpucredit.hold_job', 'gpucredit.release_job', 'gpucredit.log_wish',
-			'gpucredit.store_file', 'gpucredit.signal_job') THEN 'submit'
+			'gpucredit.store_file', 'gpucredit.signal_job', 'gpucredit.update_job') THEN 'submit'
 		WHEN name IN ('gpucredit.hold', 'gpucredit.extend_hold', 'gpucredit.capture',
 			'gpucredit.release') THEN 'spend'
 		ELSE 'admin' END;

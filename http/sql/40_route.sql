@@ -107,6 +107,7 @@ BEGIN ATOMIC
 	('POST', '/v1/jobs/{job}/signal', 'signal_job', NULL, 'Send a signal to a running job'),
 	('POST', '/v1/jobs/{job}/hold', 'hold_job', NULL, 'Keep a waiting job from starting'),
 	('POST', '/v1/jobs/{job}/release', 'release_job', NULL, 'Let a held job start'),
+	('POST', '/v1/jobs/{job}/update', 'update_job', NULL, 'Change the name, labels or priority of a job'),
 	('GET', '/v1/jobs/{job}/submission', 'http.submission', NULL, 'What a job was submitted with'),
 	('GET', '/v1/jobs/{job}/attempts', 'http.attempts', NULL, 'A job''s attempts and their bills'),
 	('GET', '/v1/jobs/{job}/history', 'history', NULL, 'What was decided about a job'),

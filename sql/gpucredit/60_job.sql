@@ -599,6 +599,10 @@ CREATE TYPE gpucredit.hold_job_result AS (job_state text, held_by text,
 COMMENT ON TYPE gpucredit.hold_job_result IS
 'The state of a waiting job, and who keeps it from starting.';
 
+CREATE TYPE gpucredit.update_job_result AS (job_state text, replayed boolean);
+COMMENT ON TYPE gpucredit.update_job_result IS
+'The state of a job that was changed.';
+
 CREATE FUNCTION gpucredit.reserve(org text, account text, key text,
 	request text, wall_limit interval DEFAULT NULL,
 	tier text DEFAULT 'standard_training', pool text DEFAULT 'default',
@@ -691,6 +695,17 @@ COMMENT ON FUNCTION gpucredit.release_job(text, bigint, text, text) IS
 Result: the job''s state; held_by is NULL.
 Errors: UC301 no such job; UC303 the job runs or is over, or an operator holds it and the caller is none; UC201 key used with other arguments; UC202 rate limited; 22023.';
 
+CREATE FUNCTION gpucredit.update_job(org text, job bigint, key text,
+	changes jsonb, reason text DEFAULT NULL)
+RETURNS gpucredit.update_job_result
+LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+AS 'MODULE_PATHNAME', 'gpucredit_update_job';
+COMMENT ON FUNCTION gpucredit.update_job(text, bigint, text, jsonb, text) IS
+'Jobs: changes what a job that waits or runs is called and its place among the jobs of its account.
+changes: one or more of name, labels and priority, as in options of reserve(); null removes what the job has. Labels that are not named stay, and a label that is null is removed. Reports by labels show the new ones for the job''s past use as well; the audit log has the old ones. A dependency on singleton looks at the names of the moment. All else is as it was submitted, because it was checked and its credit is held.
+Result: the job''s state.
+Errors: UC301 no such job; UC303 the job is over; UC201 key used with other arguments; UC202 rate limited; 22023 a word that cannot change, or a value that reserve() would refuse.';
+
 CREATE FUNCTION gpucredit.heartbeat(node text,
 	healthy gpucredit.gpuset DEFAULT NULL, running text[] DEFAULT NULL,
 	about jsonb DEFAULT NULL)
@@ -701,6 +716,6 @@ AS 'MODULE_PATHNAME', 'gpucredit_heartbeat';
 COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
 'Agents: reports that a node lives, and asks what it should be doing.
-healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "out_of_service": {"3": text, ...}, "poke": "HOST:PORT", "sessions": [DIGEST, ...], "signals": [ID, ...]}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. out_of_service: why each device that is not in healthy is not, by its number. poke: where the agent takes datagrams that mean: call now. sessions: the agent serves sessions, and these are open. signals: the agent delivers signals to jobs, and has delivered these.
+healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "out_of_service": {"3": text, ...}, "poke": "HOST:PORT", "sessions": [DIGEST, ...], "signals": [ID, ...], "typed": [ATTEMPT, ...]}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. out_of_service: why each device that is not in healthy is not, by its number. poke: where the agent takes datagrams that mean: call now. sessions: the agent serves sessions, and these are open. signals: the agent delivers signals to jobs, and has delivered these. typed: attempts, as ''org/job/attempt'', in whose terminals somebody typed within the last minute: they are not idle (set_idle_limit).
 Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. Action session: somebody opened a terminal or forwards a port in an attempt that runs there; spec is {"digest": text, "kind": "terminal" or "forward", "port": n, "relay": text}, and it is repeated until about names the digest in sessions, for a minute. Action signal: somebody sends a signal to an attempt that runs there; spec is {"id": text, "signal": text, "target": "steps", "script" or "all"} (see signal_job), and it is repeated until about names the id in signals, for a minute. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none. account: the job''s. node_gpus: how many GPUs the attempt has on each of nodes.
 Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 the node has a key and the caller did not prove it; 22023 a device the node does not have, or a malformed name or word.';

@@ -25,6 +25,15 @@ BEGIN ATOMIC
 				AND gpucredit_internal.in_orgs(a.org,
 					check_history.from_org, check_history.to_org)) a
 			ON a.org = j.org AND a.job = j.job
+		/* update_job() writes all options that a job has after it. */
+		LEFT JOIN (SELECT DISTINCT ON (u.org, u.job) u.org, u.job,
+				u.detail -> 'options' AS options
+			FROM gpucredit.audit u
+			WHERE u.operation = 'update_job'
+				AND gpucredit_internal.in_orgs(u.org,
+					check_history.from_org, check_history.to_org)
+			ORDER BY u.org, u.job, u.audit DESC) u
+			ON u.org = j.org AND u.job = j.job
 		CROSS JOIN kept k
 	WHERE j.job IS NULL OR CASE WHEN a.job IS NULL
 		THEN coalesce(j.submitted_at > k.after, true)
@@ -39,7 +48,7 @@ BEGIN ATOMIC
 			coalesce((a.detail ->> 'max_retries')::int, 3),
 			coalesce((a.detail ->> 'cpu_milli')::bigint, 0),
 			coalesce((a.detail ->> 'memory_mib')::bigint, 0),
-			coalesce(a.detail -> 'options', '{}'),
+			coalesce(u.options, a.detail -> 'options', '{}'),
 			coalesce((a.detail ->> 'price_factor_milli')::int, 1000),
 			(a.detail ->> 'wall_limit_us')::numeric,
 			(a.detail ->> 'hold_window_us')::numeric,

@@ -102,7 +102,7 @@ TO gpucredit_admin, gpucredit_app;
 GRANT EXECUTE ON FUNCTION
 	gpucredit.cancel, gpucredit.requeue_job, gpucredit.hold_job,
 	gpucredit.release_job, gpucredit.open_session,
-	gpucredit.signal_job
+	gpucredit.signal_job, gpucredit.update_job
 TO gpucredit_admin, gpucredit_operator, gpucredit_app;
 
 GRANT EXECUTE ON FUNCTION gpucredit.node_sizes
@@ -215,7 +215,7 @@ GRANT EXECUTE ON FUNCTION
 	gpucredit.release, gpucredit.reserve, gpucredit.quote,
 	gpucredit.store_file, gpucredit.settle, gpucredit.cancel,
 	gpucredit.requeue_job, gpucredit.hold_job, gpucredit.release_job,
-	gpucredit.open_session, gpucredit.signal_job, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
+	gpucredit.open_session, gpucredit.signal_job, gpucredit.update_job, gpucredit.balance, gpucredit.buckets, gpucredit.budgets,
 	gpucredit.statement, gpucredit.usage_by, gpucredit.waste_by, gpucredit.top_spenders,
 	gpucredit.top_jobs, gpucredit.invoice, gpucredit.buckets_for,
 	gpucredit.job_buckets, gpucredit.history, gpucredit.checkpoints,

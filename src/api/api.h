@@ -70,6 +70,7 @@
 	X(requeue_job, JOB, QUIET) \
 	X(hold_job, JOB, QUIET) \
 	X(release_job, JOB, WAKES) \
+	X(update_job, JOB, QUIET) \
 	X(checkpoint, JOB, QUIET) \
 	X(checkpoint_loaded, JOB, QUIET) \
 	X(log_wish, JOB, QUIET) \
@@ -126,7 +127,7 @@ typedef enum ApiFunction
 	 (entry) == API_store_file || \
 	 (entry) == API_settle || (entry) == API_cancel || \
 	 (entry) == API_requeue_job || (entry) == API_hold_job || (entry) == API_release_job || \
-	 (entry) == API_log_wish || (entry) == API_open_session || \
+	 (entry) == API_update_job || (entry) == API_log_wish || (entry) == API_open_session || \
 	 (entry) == API_signal_job)
 
 typedef enum ApiSubject

@@ -58,7 +58,7 @@ typedef struct Binding
 	 BIT(reserve) | BIT(quote) | BIT(store_file) | BIT(settle) | \
 	 BIT(cancel) | BIT(requeue_job) | BIT(hold_job) | BIT(release_job) | \
 	 BIT(meter) | BIT(checkpoint) | BIT(log_wish) | BIT(open_session) | \
-	 BIT(signal_job) | \
+	 BIT(signal_job) | BIT(update_job) | \
 	 BIT(allocate) | BIT(allocate_quota))
 #define BIT(name)	(UINT64CONST(1) << API_##name)
 

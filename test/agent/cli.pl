@@ -552,7 +552,8 @@ foreach my $bad ([ 'sbatch', '--signal=KILL@60', '--wrap', 'true' ], [ 'sbatch',
 	[ 'scancel', '-b', $job ], [ 'scancel', '-b', '--signal=KILL', $job ], [ 'scancel', '-bf', '-s', 'USR1', $job ], [ 'scancel', '-t', 'PENDNG' ], [ 'scancel', '-w', 'n[1-2]' ], [ 'scancel', '-u' ],
 	[ 'squeue', '-t', 'PD,RUNING' ], [ 'squeue', '-w', 'n[1-2]' ], [ 'sacct', '-s', 'OK' ], [ 'sprio', '-w' ], [ 'sprio', '-o', '%Y' ], [ 'sprio', '-j', 'x' ], [ 'sprio', $job ],
 	[ 'sshare', '-o', 'LevelFS' ], [ 'sshare', '-U' ], [ 'sshare', 'vision' ],
-	[ 'scontrol', 'update', 'JobId=1' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ], [ 'sinfo', '-t', 'idel' ],
+	[ 'scontrol', 'update' ], [ 'scontrol', 'update', 'JobId=1' ], [ 'scontrol', 'update', 'JobName=x' ], [ 'scontrol', 'update', 'JobId=1', 'JobId=2', 'JobName=x' ], [ 'scontrol', 'update', 'JobId=1', 'JobName=' ],
+	[ 'scontrol', 'update', 'JobId=1', 'JobName' ], [ 'scontrol', 'update', 'JobId=1', 'Nice=x' ], [ 'scontrol', 'update', 'JobId=1', 'Nice=2147483646' ], [ 'scontrol', 'update', 'JobId=', 'Nice' ], ['scontrol'], ['seff'], [ 'sinfo', '-o', '%Z' ], [ 'sinfo', '--clusters=x' ], [ 'sinfo', 'n1' ], [ 'sinfo', '-t', 'idel' ],
 	[ 'squeue', '-t', '' ], [ 'sacct', '-s', ',' ], [ 'scancel', '-t', '' ], [ 'sinfo', '-t', '' ])
 {
 	($status, $out, $err) = slurm(@$bad);
@@ -586,6 +587,29 @@ like((slurm('scontrol', 'release', $base))[1], qr/^(job \d+: queued\n){3}/, 'the
 is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%r'))[1], "Resources\n", 'a released array waits for resources');
 like((slurm('scontrol', 'requeue', "${base}_[1,3]"))[1], qr/^(job \d+: queued\n){2}$/, 'requeue leaves tasks that wait queued');
 like((slurm('scontrol', 'hold', "${base}_[1,3]"))[1], qr/^(job \d+: queued, held by its owner\n){2}$/, 'two tasks of an array are held again');
+is(join(' ', slurm('scontrol', 'update', "JobId=${base}_[3,4]", 'jobname=renamed', 'Comment=ours', 'WCKEY=w', 'Nice=7')), '0  ', 'scontrol update says nothing, as Slurm\'s');
+is((slurm('squeue', '-h', '-j', $base, '-o', '%K %j %k'))[1], "1 arr mine\n3 renamed ours\n4 renamed ours\n", 'scontrol update changes two tasks of an array');
+is(query($server, 'credit', qq{SELECT string_agg(priority || ' ' || (options #>> '{labels,wckey}'), ', ') FROM gpucredit.job WHERE name = 'renamed'}), '-7 w, -7 w', 'and their priority and labels');
+is(join(' ', slurm('scontrol', 'update', "job=${base}_[3,4]", 'Name=arr', 'Comment=mine', 'WCKey=', 'nice')), '0  ', 'an empty key is removed');
+is(query($server, 'credit', qq{SELECT string_agg(DISTINCT priority || ' ' || (options -> 'labels')::text, ', ') FROM gpucredit.job WHERE name = 'arr' AND task > 2}), '-100 {"comment": "mine"}', 'Nice alone is 100');
+is(join(' ', slurm('scontrol', 'update', "JobId=${base}_4", 'Priority=0', 'Nice=0')), '0  ', 'Priority=0');
+is((slurm('squeue', '-h', '-j', $base, '-o', '%K %r'))[1], "1 JobHeldUser\n3 Resources\n4 JobHeldUser\n", 'holds a job');
+foreach my $refusal ([ 'timelimit=5', 'TimeLimit cannot be changed: the credit of a job is held, ' ], [ 'Partition=x', 'Partition cannot be changed: what a job gets was checked, priced and paid for ' ],
+	[ 'Dependency=', 'Dependency cannot be changed: what a job waits for was decided ' ], [ 'Priority=5', 'Priority=5 is not supported: the order of jobs follows from tier, ' ],
+	[ 'Requeue=1', 'Requeue cannot be changed: how often ' ], [ 'Colour=red', '"Colour" is no key of scontrol update; what can change is JobName, ' ])
+{
+	($status, $out, $err) = slurm('scontrol', 'update', "JobId=${base}_4", 'JobName=changed', $refusal->[0]);
+	is("$status$out", '2', "scontrol update does not change $refusal->[0]");
+	like($err, qr/^scontrol: \Q$refusal->[1]/, 'and says why');
+}
+like((slurm('scontrol', 'update', 'NodeName=n1', 'State=DRAIN'))[2], qr/^scontrol: NodeName cannot be changed: nodes are changed by operators in SQL/, 'nor nodes');
+is(query($server, 'credit', q{SELECT count(*) FROM gpucredit.job WHERE name = 'changed'}), '0', 'a command that is refused has changed nothing');
+($status, $out, $err) = slurm('scontrol', 'update', "JobId=$job,${base}_3", 'Comment=both');
+is("$status$out", '1', 'scontrol update of a job that is over fails');
+is($err, "scontrol: job $job: job $job is over\n", 'and says so');
+is((slurm('squeue', '-h', '-j', "${base}_3", '-o', '%k'))[1], "both\n", 'the other job is changed nevertheless');
+is((slurm('scontrol', 'update', 'JobId=999999', 'Comment=x'))[0], 1, 'nor is there a job that does not exist');
+is((slurm('scontrol', 'update', "JobId=${base}_3", 'Comment=mine'))[0], 0, 'the comment is set again');
 is((slurm('scancel', '-n', 'arr', '-t', 'PD', '-u', 'alice'))[0], 0, 'scancel selects by name, state and user');
 is((slurm('squeue', '-h', '-j', $base))[1], '', 'scancel by name has cancelled all of the array');
 is((slurm('sacct', '-n', '-P', '-X', '-j', "$oom,${base}_2", '-o', 'JobIDRaw,JobName%20,AllocGPUS,State,ExitCode,NodeList,Comment'))[1] =~ s/^\d+\|arr/N|arr/mr,

@@ -207,6 +207,8 @@ INSERT INTO interface (name, arguments, result, volatility, roles) VALUES
 	'job_state text, held_by text, replayed boolean', 'v', 'admin app operator tenant'),
 ('release_job', 'org text, job bigint, key text, reason text DEFAULT NULL',
 	'job_state text, held_by text, replayed boolean', 'v', 'admin app operator tenant'),
+('update_job', 'org text, job bigint, key text, changes jsonb, reason text DEFAULT NULL',
+	'job_state text, replayed boolean', 'v', 'admin app operator tenant'),
 ('checkpoint', 'org text, job bigint, attempt int, step bigint, uri text, sha256 bytea, size_bytes bigint',
 	'void', 'v', 'admin agent'),
 ('checkpoint_loaded', 'org text, job bigint, attempt int, from_attempt int, from_step bigint, sha256 bytea',

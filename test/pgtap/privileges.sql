@@ -51,7 +51,7 @@ INSERT INTO listed VALUES
 ('function', 'admin app auditor tenant',
 	'balance buckets buckets_for budgets invoice job_buckets pool_placed_by statement tiers_for'),
 ('function', 'admin app operator tenant',
-	'cancel hold_job log_get log_wish open_session release_job requeue_job signal_job'),
+	'cancel hold_job log_get log_wish open_session release_job requeue_job signal_job update_job'),
 ('function', 'admin app tenant',
 	'capture extend_hold hold quote release reserve store_file'),
 ('function', 'admin auditor',
@@ -170,7 +170,7 @@ INSERT INTO listed VALUES
 		gpucredit.checkpoint_loaded_result gpucredit.revoke_result gpucredit.seal_audit_result
 		gpucredit.settle_result gpucredit.signal_job_result gpucredit.statement_result gpucredit.sweep_result
 		gpucredit.top_jobs_result gpucredit.top_spenders_result gpucredit.transfer_result gpucredit.uninstall_result
-		gpucredit.usage_by_result gpucredit.waste_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
+		gpucredit.update_job_result gpucredit.usage_by_result gpucredit.waste_by_result gpucredit.write_off_result gpucredit.verify_audit_result gpucredit.verify_ranges_result gpucredit.verify_result');
 
 CREATE TEMP VIEW role AS
 	SELECT r.oid, coalesce(substring(r.rolname, '^gpucredit_(?!test_)(.*)$'),

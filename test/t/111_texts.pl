@@ -42,7 +42,7 @@ my @texts = (
 
 # What an argument is: a name unless it is here.
 my %text = map { $_ => 1 } qw(
-  cancel.reason requeue_job.reason signal_job.reason hold_job.reason release_job.reason checkpoint.uri drain.reason issue.memo refund.reason
+  cancel.reason requeue_job.reason signal_job.reason update_job.reason hold_job.reason release_job.reason checkpoint.uri drain.reason issue.memo refund.reason
   part_ended.log_uri part_ended.message refund_hold.reason revoke.reason
   set_retry_rule.advice settle.log_uri log_put.message
   settle.message store_file.body write_off.reason);
