@@ -17,7 +17,8 @@
  * could take a name that they can guess.
  *
  * The last one runs the command as one step of the job, prints its output, and
- * exits with its code. It passes on no standard input.
+ * exits with its code. Standard input that is a file goes along in the job's
+ * script, from which the step reads it. A pipe may never end, and is not read.
  *
  * Inside a job another srun comes first in the PATH, which starts steps
  * (agent/srun.c).
@@ -25,11 +26,14 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <openssl/evp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -40,6 +44,8 @@
 #define LOOK_US		200000		/* pause between two looks at the job */
 #define LEAVE_US	30000000	/* how long a job may take to end by itself */
 #define PATIENCE	60			/* seconds to wait for the database, to cancel */
+#define INPUT_MOST	(700 * 1024)	/* bytes of standard input; a script has at
+								 * most 1 MiB, and this is in base64 */
 #define OWN_FIRST	1000		/* values of own options without a letter
 								 * begin after this one */
 
@@ -137,6 +143,8 @@ static void obey_own(Interactive *asked, const OwnOption *own,
 static int	run_terminal(const Interactive *asked);
 static int	run_step(const Interactive *asked);
 static char *step_script(const Words *options);
+static char *read_input(const Words *options);
+static void note_pipe(void);
 static void note_signal(int number);
 static char *start(const Interactive *asked, const char *script,
 				   char *const *args);
@@ -355,13 +363,15 @@ run_step(const Interactive *asked)
 }
 
 /*
- * Returns a script that runs its arguments as a step with these options. Each
- * option is quoted, because the script is read by a shell.
+ * Returns a script that runs its arguments as a step with these options, and
+ * with this command's standard input. Each option is quoted, because the script
+ * is read by a shell.
  */
 static char *
 step_script(const Words *options)
 {
 	char	   *script = Dup("#!/bin/bash\nexec srun");
+	char	   *input = read_input(options);
 
 	for (int i = 0; i < options->n; i++)
 	{
@@ -371,7 +381,66 @@ step_script(const Words *options)
 				Format("%s%c", script, *at);
 		script = Format("%s'", script);
 	}
-	return Format("%s -- \"$@\"\n", script);
+	if (input == NULL)
+		return Format("%s -- \"$@\"\n", script);
+	return Format("%s -- \"$@\" < <(base64 -d <<'INPUT'\n%s\nINPUT\n)\n", script,
+				  input);
+}
+
+/*
+ * Reads standard input to its end, if it is a file and no option of the step
+ * names another one. Returns it in base64, or NULL if there is none.
+ */
+static char *
+read_input(const Words *options)
+{
+	unsigned char *bytes;
+	char	   *text;
+	struct stat file;
+	size_t		len = 0;
+	ssize_t		n;
+
+	for (int i = 0; i < options->n; i++)
+	{
+		if (strncmp(options->word[i], "--input", strlen("--input")) == 0)
+			return NULL;
+	}
+	if (fstat(STDIN_FILENO, &file) != 0)
+		return NULL;
+	if (!S_ISREG(file.st_mode))
+	{
+		if (S_ISFIFO(file.st_mode))
+			note_pipe();
+		return NULL;
+	}
+	bytes = Alloc(INPUT_MOST + 1);
+	while (len <= INPUT_MOST &&
+		   (n = read(STDIN_FILENO, bytes + len, INPUT_MOST + 1 - len)) != 0)
+	{
+		if (n < 0 && errno != EINTR)
+			Fail(CLI_USAGE, "standard input: %s", strerror(errno));
+		len += n < 0 ? 0 : n;
+	}
+	if (len > INPUT_MOST)
+		Fail(CLI_USAGE, "standard input has more than %d bytes: copy the file to"
+			 " where the nodes can read it, and name it by --input", INPUT_MOST);
+	text = len == 0 ? NULL : Alloc(len / 3 * 4 + 5);
+	if (text != NULL)
+		(void) EVP_EncodeBlock((unsigned char *) text, bytes, (int) len);
+	free(bytes);
+	return text;
+}
+
+/* Warns if a pipe has something that the command would not get. */
+static void
+note_pipe(void)
+{
+	struct pollfd fd = {.fd = STDIN_FILENO,.events = POLLIN};
+
+	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLIN) != 0)
+		fprintf(stderr, "srun: warning: standard input is a pipe, which the"
+				" command does not get; write it to a file, as in"
+				" \"srun COMMAND < FILE\"\n");
 }
 
 /*

@@ -52,6 +52,23 @@ is($status, 0, 'and all succeeded');
 ($status, $out, $err) = serve('srun', @small, "-o$folder/it's \$(id) %t.out", 'echo', 'kept');
 is(slurp_file("$folder/it's \$(id) 0.out"), "kept\n", 'an option is no text of a shell');
 
+# Standard input that is a file goes to all tasks, whatever its bytes are; a pipe does not.
+my $warned;
+my $bytes = join('', map { chr($_ % 256) } 0 .. 70_000) . "INPUT\n\$(id)'\"";
+append_to_file("$folder/input", $bytes);
+append_to_file("$folder/empty", '');
+is(serve_file("$folder/input", '-n', '2', '--gpus=T4:2', "-o$folder/%t.got", 'cat'), '0', 'srun COMMAND < FILE');
+ok(slurp_file("$folder/$_.got") eq $bytes, "task $_ has read the file") foreach 0, 1;
+is(serve_file("$folder/input", '--gpus=T4:1', 'sh', '-c', 'exit 4'), '4', 'a command need not read it');
+is(serve_file("$folder/empty", '--gpus=T4:1', 'sh', '-c', '! read -r line'), '0', 'an empty file is empty');
+is(serve_file("$folder/empty", '--gpus=T4:1', "--input=$folder/input", "-o$folder/named.got", 'cat'), '0', '--input prevails');
+ok(slurp_file("$folder/named.got") eq $bytes, 'and is what the task reads');
+pipe(my $reads, my $writes) or die $!;
+syswrite($writes, "ignored\n");
+is(serve_file($reads, '--gpus=T4:1', "-o$folder/pipe.got", 'cat'), '0', 'srun does not wait for the end of a pipe');
+is(slurp_file("$folder/pipe.got"), '', 'and its command does not read it');
+like($warned, qr/^srun: warning: standard input is a pipe, which the command does not get; /m, 'and srun says so');
+
 # srun is interrupted: the job is cancelled
 my $run = begin('srun', @small, 'sh', '-c', 'echo ready; sleep 600');
 wait_for('it runs', 60, sub { step($run); $run->{out} =~ /ready/ });
@@ -116,6 +133,11 @@ foreach my $bad ([ 'srun', [], 'no command' ], [ 'srun', [ '-a', '1-2', 'true' ]
 	is($? >> 8, 2, "$command @$arguments is refused");
 	like($err, qr/\Q$says\E/, '... which says why');
 }
+truncate_to("$folder/input", 700 * 1024 + 1);
+($out, $err) = ('', '');
+run([ cli('srun'), 'cat' ], '<', "$folder/input", '>', \$out, '2>', \$err);
+is($? >> 8, 2, 'a file that is too large is refused');
+like($err, qr/^srun: standard input has more than 716800 bytes: copy the file .* name it by --input$/, 'with what to do instead');
 is(query($server, 'credit', 'SELECT count(*) FROM gpucredit.job'), $jobs, 'and nothing was submitted');
 
 end_cluster($cluster);
@@ -148,6 +170,27 @@ sub serve
 	wait_for("$_[0] ends", 60, sub { step($self); !$self->{run}->pumpable }) or diag($self->{err});
 	eval { $self->{run}->finish };
 	return ($self->{run}->full_result(0) >> 8, $self->{out}, $self->{err}, last_job());
+}
+
+# Runs srun with a file as its standard input: its exit status; $warned is then what it said
+sub serve_file
+{
+	my ($file, @arguments) = @_;
+	my $self = { out => '', err => '' };
+
+	$self->{run} = start([ cli('srun'), '--time=10', '--chdir=/tmp', @arguments ], '<', $file, '>', \$self->{out}, '2>', \$self->{err});
+	wait_for('srun ends', 60, sub { step($self); !$self->{run}->pumpable }) or diag($self->{err});
+	eval { $self->{run}->finish };
+	$warned = $self->{err};
+	return $self->{run}->full_result(0) >> 8;
+}
+
+sub truncate_to
+{
+	my ($file, $size) = @_;
+
+	truncate($file, $size) or die $!;
+	return;
 }
 
 sub last_job { return query($server, 'credit', 'SELECT max(job) FROM gpucredit.job') }
