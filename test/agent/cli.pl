@@ -592,8 +592,9 @@ is((slurm('squeue', '-h', '-j', $base, '-o', '%K %j %k'))[1], "1 arr mine\n3 ren
 is(query($server, 'credit', qq{SELECT string_agg(priority || ' ' || (options #>> '{labels,wckey}'), ', ') FROM gpucredit.job WHERE name = 'renamed'}), '-7 w, -7 w', 'and their priority and labels');
 is(join(' ', slurm('scontrol', 'update', "job=${base}_[3,4]", 'Name=arr', 'Comment=mine', 'WCKey=', 'nice')), '0  ', 'an empty key is removed');
 is(query($server, 'credit', qq{SELECT string_agg(DISTINCT priority || ' ' || (options -> 'labels')::text, ', ') FROM gpucredit.job WHERE name = 'arr' AND task > 2}), '-100 {"comment": "mine"}', 'Nice alone is 100');
+unlike((slurm('squeue', '-h', '-j', "${base}_4", '-o', '%r'))[1], qr/Held/, 'nobody holds the fourth task');
 is(join(' ', slurm('scontrol', 'update', "JobId=${base}_4", 'Priority=0', 'Nice=0')), '0  ', 'Priority=0');
-is((slurm('squeue', '-h', '-j', $base, '-o', '%K %r'))[1], "1 JobHeldUser\n3 Resources\n4 JobHeldUser\n", 'holds a job');
+is((slurm('squeue', '-h', '-j', "${base}_4", '-o', '%r'))[1], "JobHeldUser\n", 'holds it');
 foreach my $refusal ([ 'timelimit=5', 'TimeLimit cannot be changed: the credit of a job is held, ' ], [ 'Partition=x', 'Partition cannot be changed: what a job gets was checked, priced and paid for ' ],
 	[ 'Dependency=', 'Dependency cannot be changed: what a job waits for was decided ' ], [ 'Priority=5', 'Priority=5 is not supported: the order of jobs follows from tier, ' ],
 	[ 'Requeue=1', 'Requeue cannot be changed: how often ' ], [ 'Colour=red', '"Colour" is no key of scontrol update; what can change is JobName, ' ])
