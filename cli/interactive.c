@@ -44,8 +44,8 @@
 #define LOOK_US		200000		/* pause between two looks at the job */
 #define LEAVE_US	30000000	/* how long a job may take to end by itself */
 #define PATIENCE	60			/* seconds to wait for the database, to cancel */
-#define INPUT_MOST	(700 * 1024)	/* bytes of standard input; a script has at
-								 * most 1 MiB, and this is in base64 */
+#define INPUT_MOST	(700 * 1024)	/* bytes of standard input; a script has
+									 * at most 1 MiB, and this is in base64 */
 #define OWN_FIRST	1000		/* values of own options without a letter
 								 * begin after this one */
 
@@ -435,7 +435,7 @@ read_input(const Words *options)
 static void
 note_pipe(void)
 {
-	struct pollfd fd = {.fd = STDIN_FILENO,.events = POLLIN};
+	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
 
 	if (poll(&fd, 1, 0) == 1 && (fd.revents & POLLIN) != 0)
 		fprintf(stderr, "srun: warning: standard input is a pipe, which the"

@@ -45,6 +45,7 @@ static const struct
 	const char *key;
 	const char *why;
 }			refused[] = {
+
 	{"TimeLimit", "the credit of a job is held, and other jobs are planned, for"
 	" its limit" ADVICE},
 	{"Partition", PRICED}, {"QOS", PRICED},
