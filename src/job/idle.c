@@ -51,7 +51,7 @@ SQL_STATEMENT(typed_note, SPI_OK_UPDATE, "text, jsonb, timestamptz",
  * long it may yet be idle, below 0 once it must stop.
  */
 bool
-IdleTimeLeft(const Attempt *attempt, TimestampTz now, int64 *left)
+IdleRemaining(const Attempt *attempt, TimestampTz now, int64 *left)
 {
 	if (attempt->idle_limit < 0 || attempt->idle_at == DT_NOBEGIN ||
 		now > ClockAdd(attempt->idle_at, IDLE_GAP_US))
@@ -80,7 +80,7 @@ IdleWarns(const Attempt *attempt, TimestampTz now)
 {
 	int64		left;
 
-	return IdleTimeLeft(attempt, now, &left) &&
+	return IdleRemaining(attempt, now, &left) &&
 		left <= attempt->idle_warning && attempt->idle_warning > 0 &&
 		(attempt->idle_warned_at == DT_NOBEGIN ||
 		 attempt->idle_warned_at < ClockAdd(attempt->idle_at,

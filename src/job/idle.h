@@ -19,7 +19,7 @@
 #define IDLE_GAP	"'5 min'::pg_catalog.interval"
 #define IDLE_GAP_US	(5 * USECS_PER_MINUTE)
 
-extern bool IdleTimeLeft(const Attempt *attempt, TimestampTz now, int64 *left);
+extern bool IdleRemaining(const Attempt *attempt, TimestampTz now, int64 *left);
 extern bool IdleIsOver(const Attempt *attempt, int64 ago);
 extern bool IdleWarns(const Attempt *attempt, TimestampTz now);
 extern void IdleNoteWarned(Attempt *attempt, TimestampTz now);

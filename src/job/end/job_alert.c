@@ -144,7 +144,7 @@ AlertIdleEnd(Attempt *attempt, TimestampTz now)
 {
 	int64		left;
 
-	if (!IdleWarns(attempt, now) || !IdleTimeLeft(attempt, now, &left))
+	if (!IdleWarns(attempt, now) || !IdleRemaining(attempt, now, &left))
 		return;
 	if (left > 0 && SettingJobAlerts() > 0)
 		(void) SqlRun(&idle_end_alert,

@@ -213,7 +213,7 @@ note_idle(const Attempt *attempt, TimestampTz now, MeterAnswer *answer)
 {
 	int64		left;
 
-	if (!IdleTimeLeft(attempt, now, &left))
+	if (!IdleRemaining(attempt, now, &left))
 		return;
 	if (left <= 0)
 		stop_now(answer, IDLE_REASON, now);
