@@ -229,7 +229,7 @@ CREATE TABLE gpucredit.attempt (
 	progress_at timestamptz,	/* when reported progress last grew */
 	utilization real,
 	idle_since timestamptz,		/* when it became idle or was last alerted */
-	idle_for interval NOT NULL DEFAULT '0',	/* how long it has been idle without a gap, if it has an idle limit */
+	idle_for interval,			/* how long it has been idle without a gap; NULL without an idle limit, so that its heartbeats rewrite no more than before */
 	idle_at timestamptz,		/* last report that counted for idle_for */
 	idle_warned_at timestamptz,	/* when its owner was last warned */
 	idle_limit interval,		/* copies of the tier's, NULL if it has no limit */
@@ -306,7 +306,7 @@ COMMENT ON COLUMN gpucredit.attempt.progress IS 'A growing count, as the agent l
 COMMENT ON COLUMN gpucredit.attempt.progress_at IS 'When progress last grew; NULL: never reported.';
 COMMENT ON COLUMN gpucredit.attempt.utilization IS 'How busy its devices are, 0 to 1, as last reported; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.attempt.idle_since IS 'Since when utilization is near 0, or when an alert last said so; NULL: it is not.';
-COMMENT ON COLUMN gpucredit.attempt.idle_for IS 'How long its devices have been idle, and nobody typed in a terminal of it, according to reports without a gap; 0 without an idle limit.';
+COMMENT ON COLUMN gpucredit.attempt.idle_for IS 'How long its devices have been idle, and nobody typed in a terminal of it, according to reports without a gap; NULL: not reported, or no idle limit.';
 COMMENT ON COLUMN gpucredit.attempt.idle_at IS 'The last report of its utilization, or of a key press; NULL: none, or no idle limit.';
 COMMENT ON COLUMN gpucredit.attempt.idle_warned_at IS 'When its owner was last warned that it is about to end as idle; NULL: never.';
 COMMENT ON COLUMN gpucredit.attempt.idle_limit IS 'It ends once it has been idle for so long; NULL: no limit.';

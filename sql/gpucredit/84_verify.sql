@@ -1080,7 +1080,7 @@ BEGIN ATOMIC
 				skewed_at saved_at running_at heard_at progress
 				progress_at utilization ended_at outcome billed released
 				lapsed refunded job_state retry_at exit_code message
-				log_uri usage_charged trace uncollected ended_by idle_since idle_at
+				log_uri usage_charged trace uncollected ended_by idle_since idle_for idle_at
 				idle_warned_at idle_limit idle_warning late_at
 				late_elapsed late_uncollected'),
 			('alert', 'recovered_at'),
