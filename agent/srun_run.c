@@ -150,7 +150,8 @@ SrunRun(Srun *srun, StepLayout *layout, const char *steps)
 
 /*
  * Opens the files that do not belong to a single task. Returns the descriptor
- * of the input.
+ * of the input, which is empty if there is none: a task that reads it must come
+ * to its end.
  */
 static int
 open_files(RunningStep *run)
@@ -191,6 +192,8 @@ open_files(RunningStep *run)
 			 fstat(STDIN_FILENO, &st) == 0 &&
 			 !(S_ISCHR(st.st_mode) && !isatty(STDIN_FILENO)))
 		fd = STDIN_FILENO;
+	else
+		fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	return fd;
 }
 

@@ -25,6 +25,7 @@ srun -n 4 --gpus-per-task=1 -l bash -c 'echo $CUDA_VISIBLE_DEVICES' > $OUT/gpus
 srun -n 3 bash -c 'exit $((SLURM_PROCID * 3))'; echo $? > $OUT/code
 srun -n 1 bash -c 'kill -9 $$'; echo $? > $OUT/signal
 echo word | srun -l cat > $OUT/input
+{ srun -l cat && srun -l --input=none cat && srun -l cat < /dev/null && srun -l cat <&- && echo over; } > $OUT/no-input 2>&1
 scontrol show hostnames > $OUT/hosts
 srun nothing-of-this-name; echo $? > $OUT/missing
 srun --pty bash 2> $OUT/refused; echo $? >> $OUT/refused
@@ -39,6 +40,7 @@ is(sorted("$out/gpus"), "0: GPU-n1-0\n1: GPU-n1-1\n2: GPU-n2-0\n3: GPU-n2-1\n", 
 is(slurp_file("$out/code"), "6\n", 'the highest exit code is the step\'s');
 is(slurp_file("$out/signal"), "137\n", 'a task that a signal ends makes 128 and the signal the step\'s exit code');
 is(sorted("$out/input"), "0: word\n1: word\n", 'standard input goes to all tasks');
+is(slurp_file("$out/no-input"), "over\n", 'where there is none, a task that reads it comes to its end');
 is(slurp_file("$out/hosts"), "n1\nn2\n", 'the step has the names of the nodes');
 is(slurp_file("$out/missing"), "127\n", 'a program that does not exist makes 127 the step\'s exit code');
 like(slurp_file("$out/refused"), qr/"--pty" is not supported: .*\n1\n/, 'an option that is not supported is refused');
