@@ -32,6 +32,8 @@ usage(bool wrong)
 		  "      and AWS_SECRET_ACCESS_KEY, and may need AWS_SESSION_TOKEN\n"
 		  "      and AWS_REGION (us-east-1)\n"
 		  "  -e, --s3-endpoint=URL    the service of the bucket\n"
+		  "      --s3-encryption=AES256 or aws:kms[,KEY]\n"
+		  "                           how the service encrypts packs (as the bucket says)\n"
 		  "  -a, --address=ADDRESS    to listen on (127.0.0.1)\n"
 		  "  -p, --port=PORT          (8085)\n"
 		  "  -c, --connections=N      to the database, at most (16)\n"
@@ -48,7 +50,8 @@ usage(bool wrong)
 enum
 {
 	TLS_CERTIFICATE = 256,
-	TLS_KEY
+	TLS_KEY,
+	S3_ENCRYPTION
 };
 
 /* Parses the options and the command. Returns false if they are malformed. */
@@ -59,6 +62,7 @@ options_parse(int argc, char **argv, const char **command)
 		{"database", required_argument, NULL, 'd'},
 		{"store", required_argument, NULL, 's'},
 		{"s3-endpoint", required_argument, NULL, 'e'},
+		{"s3-encryption", required_argument, NULL, S3_ENCRYPTION},
 		{"address", required_argument, NULL, 'a'},
 		{"port", required_argument, NULL, 'p'},
 		{"connections", required_argument, NULL, 'c'},
@@ -85,6 +89,9 @@ options_parse(int argc, char **argv, const char **command)
 				break;
 			case 'e':
 				options.s3_endpoint = optarg;
+				break;
+			case S3_ENCRYPTION:
+				options.s3_encryption = optarg;
 				break;
 			case 'a':
 				options.address = optarg;
@@ -129,6 +136,7 @@ options_parse(int argc, char **argv, const char **command)
 	return optind == argc && options.connections > 0 && options.port > 0 &&
 		options.idle > 0 && options.per_address > 0 &&
 		(options.tls_certificate == NULL) == (options.tls_key == NULL) &&
+		(options.s3_encryption == NULL || strncmp(options.store, "s3://", 5) == 0) &&
 		(strcmp(*command, "serve") == 0 || strcmp(*command, "upkeep") == 0 ||
 		 strcmp(*command, "verify") == 0);
 }

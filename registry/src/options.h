@@ -18,6 +18,9 @@ typedef struct Options
 	const char *database;		/* the libpq connection string */
 	const char *store;			/* folder of the packs, or s3://BUCKET/PREFIX */
 	const char *s3_endpoint;	/* URL of the bucket's service */
+	const char *s3_encryption;	/* AES256 or aws:kms[,KEY], by which the
+								 * service encrypts packs; NULL: as the bucket
+								 * says */
 	const char *address;		/* the address to listen on */
 	uint16_t	port;
 	int			connections;	/* most connections to the database */

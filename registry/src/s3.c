@@ -28,6 +28,8 @@
 								 * fails at once */
 #define FIRST_WAIT	100000		/* microseconds; doubles after each attempt */
 #define URL_LIFE	900			/* seconds for which a URL is valid */
+#define ENCRYPTION	"x-amz-server-side-encryption"
+#define KMS_KEY		ENCRYPTION "-aws-kms-key-id"
 #define URL_MAX		8192
 
 typedef struct Handle
@@ -46,6 +48,9 @@ typedef struct S3Attempt
 	size_t		refusal_size;
 } S3Attempt;
 
+static char *encryption = NULL; /* of packs by the service, or NULL for as the
+								 * bucket says */
+static const char *kms_key = NULL;	/* the key of aws:kms, or NULL */
 static const char *access_key;
 static const char *secret_key;
 static char *session_token;		/* escaped for a query, or NULL */
@@ -100,6 +105,39 @@ parse_place(void)
 	return true;
 }
 
+/*
+ * Parses how the service is to encrypt packs. Its headers are part of each PUT
+ * and of its signature.
+ */
+static bool
+parse_encryption(void)
+{
+	const char *key;
+
+	if (options.s3_encryption == NULL)
+		return true;
+	key = strchr(options.s3_encryption, ',');
+	encryption = strndup(options.s3_encryption, strcspn(options.s3_encryption, ","));
+	kms_key = key != NULL ? key + 1 : NULL;
+	if (encryption == NULL)
+		return false;
+	if ((strcmp(encryption, "aws:kms") == 0 &&
+		 (kms_key == NULL || (*kms_key != '\0' && strlen(kms_key) <= 200 &&
+							  kms_key[strcspn(kms_key, " \t\r\n")] == '\0'))) ||
+		strcmp(options.s3_encryption, "AES256") == 0)
+		return true;
+	LogLine("--s3-encryption=\"%s\" is neither AES256 nor aws:kms[,KEY]",
+			options.s3_encryption);
+	return false;
+}
+
+/* Returns how the service has to encrypt packs, or NULL for as the bucket says. */
+const char *
+s3_encryption(void)
+{
+	return encryption;
+}
+
 bool
 s3_open(void)
 {
@@ -108,7 +146,7 @@ s3_open(void)
 	access_key = environment("AWS_ACCESS_KEY_ID", NULL);
 	secret_key = environment("AWS_SECRET_ACCESS_KEY", NULL);
 	region = environment("AWS_REGION", environment("AWS_DEFAULT_REGION", "us-east-1"));
-	if (!parse_place())
+	if (!parse_place() || !parse_encryption())
 		return false;
 	if (access_key == NULL || secret_key == NULL || strlen(secret_key) > 200)
 	{
@@ -191,6 +229,32 @@ signature_of(const char *canonical, const char *instant, const char *scope, char
 	to_hex(key, hex);
 }
 
+/* Whether a request asks the service to encrypt what it sends. */
+static bool
+is_encrypted(const S3Request *request)
+{
+	return encryption != NULL && strcmp(request->method, "PUT") == 0;
+}
+
+/*
+ * Writes the canonical form of the headers that are signed, and their names in
+ * order. The service refuses headers of its own that are not signed.
+ */
+static void
+canonical_headers(const S3Request *request, char *headers, size_t max, char *names,
+				  size_t names_max)
+{
+	bool		encrypts = is_encrypted(request);
+	bool		has_key = encrypts && kms_key != NULL;
+
+	snprintf(headers, max, "host:%s\n%s%s%s%s%s%s", host,
+			 encrypts ? ENCRYPTION ":" : "", encrypts ? encryption : "",
+			 encrypts ? "\n" : "", has_key ? KMS_KEY ":" : "",
+			 has_key ? kms_key : "", has_key ? "\n" : "");
+	snprintf(names, names_max, "host%s%s", encrypts ? ";" ENCRYPTION : "",
+			 has_key ? ";" KMS_KEY : "");
+}
+
 /*
  * Builds the URL of a request, signed from now on. Returns false if it is too
  * long.
@@ -203,32 +267,42 @@ sign_url(const S3Request *request, char *url)
 	char		credential[256];
 	char		query[URL_MAX];
 	char		path[1024];
-	char		canonical[URL_MAX + 2048];
+	char		headers[1024];
+	char		names[128];
+	char		canonical[URL_MAX + 4096];
 	char		signature[2 * SHA256_DIGEST_LENGTH + 1];
 	char	   *encoded;
+	char	   *encoded_names;
 	struct tm	tm;
 	time_t		now = time(NULL);
 
 	strftime(instant, sizeof(instant), "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
 	snprintf(scope, sizeof(scope), "%.8s/%s/s3/aws4_request", instant, region);
 	snprintf(credential, sizeof(credential), "%s/%s", access_key, scope);
+	canonical_headers(request, headers, sizeof(headers), names, sizeof(names));
 	encoded = s3_encode(credential);
-	if (encoded == NULL)
+	encoded_names = s3_encode(names);
+	if (encoded == NULL || encoded_names == NULL)
+	{
+		free(encoded);
+		free(encoded_names);
 		return false;
+	}
 	snprintf(query, sizeof(query), "X-Amz-Algorithm=AWS4-HMAC-SHA256"
 			 "&X-Amz-Credential=%s&X-Amz-Date=%s&X-Amz-Expires=%d%s%s"
-			 "&X-Amz-SignedHeaders=host%s%s", encoded, instant, URL_LIFE,
+			 "&X-Amz-SignedHeaders=%s%s%s", encoded, instant, URL_LIFE,
 			 session_token != NULL ? "&X-Amz-Security-Token=" : "",
-			 session_token != NULL ? session_token : "",
+			 session_token != NULL ? session_token : "", encoded_names,
 			 request->query != NULL ? "&" : "",
 			 request->query != NULL ? request->query : "");
 	free(encoded);
+	free(encoded_names);
 	snprintf(path, sizeof(path), "/%s%s%s%s%s", bucket,
 			 *request->key != '\0' ? "/" : "",
 			 *request->key != '\0' ? prefix : "",
 			 *request->key != '\0' && *prefix != '\0' ? "/" : "", request->key);
-	snprintf(canonical, sizeof(canonical), "%s\n%s\n%s\nhost:%s\n\nhost\n"
-			 "UNSIGNED-PAYLOAD", request->method, path, query, host);
+	snprintf(canonical, sizeof(canonical), "%s\n%s\n%s\n%s\n%s\n"
+			 "UNSIGNED-PAYLOAD", request->method, path, query, headers, names);
 	signature_of(canonical, instant, scope, signature);
 	return snprintf(url, URL_MAX, "%s%s?%s&X-Amz-Signature=%s", options.s3_endpoint,
 					path, query, signature) < URL_MAX;
@@ -287,7 +361,7 @@ receive_header(char *line, size_t one, size_t size, void *arg)
 	(void) one;
 	keep_header(line, size, "ETag:", request->etag, sizeof(request->etag));
 	keep_header(line, size, "Content-Range:", request->range, sizeof(request->range));
-	keep_header(line, size, "x-amz-server-side-encryption:", request->encryption,
+	keep_header(line, size, ENCRYPTION ":", request->encryption,
 				sizeof(request->encryption));
 	return size;
 }
@@ -344,6 +418,8 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 	S3Attempt	attempt = {.curl = curl, .request = request};
 	char		url[URL_MAX];
 	char		host_header[300];
+	char		encryption_header[300];
+	char		key_header[300];
 	struct curl_slist *headers = NULL;
 	CURLcode	code;
 	long		status = 0;
@@ -359,6 +435,16 @@ try_once(CURL * curl, S3Request *request, char *why, size_t max)
 	headers = curl_slist_append(headers, "Expect:");
 	if (request->header != NULL)
 		headers = curl_slist_append(headers, request->header);
+	if (is_encrypted(request))
+	{
+		snprintf(encryption_header, sizeof(encryption_header), ENCRYPTION ": %s", encryption);
+		headers = curl_slist_append(headers, encryption_header);
+		if (kms_key != NULL)
+		{
+			snprintf(key_header, sizeof(key_header), KMS_KEY ": %s", kms_key);
+			headers = curl_slist_append(headers, key_header);
+		}
+	}
 	request->got = 0;
 	request->etag[0] = request->range[0] = request->encryption[0] = '\0';
 	set_options(&attempt, url, headers);

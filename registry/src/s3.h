@@ -34,6 +34,7 @@ typedef struct S3Request
 
 extern bool s3_open(void) MUST_USE;
 extern const char *s3_prefix(void);
+extern const char *s3_encryption(void);
 extern char *s3_encode(const char *word);
 extern long s3_request(S3Request *request) MUST_USE;
 

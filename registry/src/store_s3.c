@@ -68,6 +68,12 @@ put_bytes(const char *path, const char *bytes, size_t size)
 	EVP_EncodeBlock((unsigned char *) header + strlen(header), md5, MD5_SIZE);
 	if (s3_request(&request) != 200)
 		return false;
+	if (s3_encryption() != NULL && strcmp(request.encryption, s3_encryption()) != 0)
+	{
+		LogLine("S3: PUT %s: the service does not say that it encrypted it by %s", path,
+				s3_encryption());
+		return false;
+	}
 	hex[0] = '"';
 	for (int i = 0; i < MD5_SIZE; i++)
 		sprintf(hex + 1 + 2 * i, "%02x", md5[i]);

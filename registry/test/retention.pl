@@ -29,7 +29,7 @@ sub repository
 sub tag_sql { return qq{INSERT INTO gpucredit_registry.ref VALUES ('acme', $_[0], '$_[1]', $_[2], true)} }
 
 # The versions of a repository that have their files.
-sub left
+sub versions_with_files
 {
 	my ($model) = @_;
 
@@ -96,7 +96,7 @@ sub as { return sqlstate_of($node, 'reg', "SET SESSION AUTHORIZATION $_[0]; SELE
 my @calls = ("set_alias('acme', $model, 'champion', $v[0], 'p%s')", "aliases('acme', $model)", "delete_alias('acme', $model, 'champion')",
 	"set_immutable_tags('acme', $model, '{v*}')", "set_retention('acme', $model, 1)", "retention('acme', $model)",
 	"apply_retention('acme', $model)", "delete_retention('acme', $model)");
-my $before = left($model);
+my $before = versions_with_files($model);
 foreach my $call (@calls)
 {
 	my $said = sprintf $call, ++$keys;
@@ -106,7 +106,7 @@ foreach my $call (@calls)
 }
 is(as($_, "set_legal_hold('acme', $v[0], 'x')"), '42501', "$_ holds nothing") foreach 'vera', 'aud', 'registryd';
 is(as($_, "lift_legal_hold('acme', $v[0], 'x')"), '42501', "$_ lifts nothing") foreach 'vera', 'aud', 'registryd';
-is(left($model), $before, 'nothing is removed by that');
+is(versions_with_files($model), $before, 'nothing is removed by that');
 my $heard = events($model);
 is(as('vera', $_), '22023', "bad input: $_") foreach "set_alias('acme', $model, '', $v[0], 'b')", "set_alias('acme', $model, NULL, $v[0], 'b')",
   "set_alias('acme', $model, '\@a', $v[0], 'b')", "set_immutable_tags('acme', $model, NULL)", "set_immutable_tags('acme', $model, '{NULL}')",
@@ -148,7 +148,7 @@ is($reader->selectrow_array("SELECT status FROM gpucredit_registry.open_download
 	'a client begins to read');
 is(q_("SELECT gpucredit_registry.apply_retention('acme', $model)"), '2', 'while a rule is applied');
 $reader->do('COMMIT');
-is(left($model), "$v[0] $v[3]", 'and what he reads stays');
+is(versions_with_files($model), "$v[0] $v[3]", 'and what he reads stays');
 is(q_("SELECT gpucredit_registry.apply_retention('acme', $model)"), '0', 'also afterwards');
 
 # A pull between the look-up and the removal.
@@ -163,7 +163,7 @@ is(q_("SELECT status FROM gpucredit_registry.open_download('acme', $v[1], 'a', '
 	'a client begins to read what is about to be removed');
 $blocker->do('COMMIT');
 is(wait_for_children(@pids), 0, 'the rule is applied');
-is(left($model), "$v[1] $v[2]", 'to what nobody reads');
+is(versions_with_files($model), "$v[1] $v[2]", 'to what nobody reads');
 
 foreach my $level (@levels)
 {
@@ -175,7 +175,7 @@ foreach my $level (@levels)
 	until_it_waits();
 	$db->do('COMMIT');
 	is(wait_for_children(@pids), 0, "$level: a rule waits for an alias");
-	is(left($model), "$v[0] $v[2]", 'which keeps its version');
+	is(versions_with_files($model), "$v[0] $v[2]", 'which keeps its version');
 	$db = session($level);
 	my $pruner = session($levels[0]);
 	q_("SELECT gpucredit_registry.delete_alias('acme', $model, 'champion')");
@@ -183,7 +183,7 @@ foreach my $level (@levels)
 	$pruner->do('COMMIT');
 	is(ends($db, "SELECT gpucredit_registry.set_alias('acme', $model, 'champion', $v[0], 'k" . ++$keys . q{')}),
 		$level eq $levels[0] ? 'UC501' : '40001', 'and no alias of an older snapshot names it');
-	is(left($model), $v[2], 'it has gone');
+	is(versions_with_files($model), $v[2], 'it has gone');
 
 	# A legal hold, against retention and against a deletion with an older snapshot.
 	($model, @v) = repository(2);
@@ -193,13 +193,13 @@ foreach my $level (@levels)
 	until_it_waits();
 	$db->do('COMMIT');
 	is(wait_for_children(@pids), 0, "$level: a rule waits for a hold");
-	is(left($model), "@v", 'which keeps its version');
+	is(versions_with_files($model), "@v", 'which keeps its version');
 	q_("SELECT gpucredit_registry.lift_legal_hold('acme', $v[0], 'settled')");
 	$db = session($level);
 	q_("SELECT gpucredit_registry.set_legal_hold('acme', $v[0], 'case 2')");
 	is(ends($db, "SELECT gpucredit_registry.delete_model('acme', $model, 'd$model')"), $level eq $levels[0] ? '42501' : '40001',
 		'a deletion with an older snapshot does not get round a hold');
-	is(left($model), "@v", 'its version stays');
+	is(versions_with_files($model), "@v", 'its version stays');
 	q_("SELECT gpucredit_registry.lift_legal_hold('acme', $v[0], 'settled')");
 	$db = session($level);
 	q_("SELECT gpucredit_registry.apply_retention('acme', $model)");
@@ -239,7 +239,7 @@ foreach my $level (@levels)
 	until_it_waits();
 	$db->do('ROLLBACK');
 	is(wait_for_children(@pids), 0, 'a rule that is being applied is not removed before it was');
-	is(left($model), "@v", 'and nothing goes after it was removed');
+	is(versions_with_files($model), "@v", 'and nothing goes after it was removed');
 }
 
 # Clients make one immutable tag at once: one of them does.

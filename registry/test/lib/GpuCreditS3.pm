@@ -16,7 +16,7 @@ use lib "$FindBin::RealBin/../../test/perl";
 use GpuCredit;				# finds PostgreSQL's modules
 use PostgreSQL::Test::Cluster;
 
-our @EXPORT = qw(s3_start s3_fault s3_requests s3_files);
+our @EXPORT = qw(s3_start s3_fault s3_requests s3_files s3_head);
 
 my $folder;
 my @children;
@@ -37,10 +37,11 @@ sub start
 	return;
 }
 
-# Starts Swift, and before it a proxy that makes faults; the proxy's URL.
+# Starts Swift, with an option of s3_server.py, and before it a proxy that makes
+# faults; the proxy's URL.
 sub s3_start
 {
-	($folder) = @_;
+	($folder, my @option) = @_;
 	my $port  = PostgreSQL::Test::Cluster::get_free_port();
 	my $proxy = PostgreSQL::Test::Cluster::get_free_port();
 
@@ -48,7 +49,7 @@ sub s3_start
 	start(sub
 		{
 			open(STDERR, '>', "$folder/log") && open(STDOUT, '>&', \*STDERR) or return;
-			exec '/usr/bin/python3', "$FindBin::RealBin/lib/s3_server.py", "$folder/swift", $port;
+			exec '/usr/bin/python3', "$FindBin::RealBin/lib/s3_server.py", "$folder/swift", $port, @option;
 		});
 	my $listener = IO::Socket::INET->new(LocalAddr => "127.0.0.1:$proxy", Listen => 64, ReuseAddr => 1)
 	  or die "could not listen: $!";
@@ -70,6 +71,7 @@ sub s3_start
 #   short  one byte less comes than was asked for
 #   etag   the answer has the ETag of other bytes
 #   old    what is listed is years old
+#   plain  nothing is said of encryption
 sub s3_fault
 {
 	my ($kind, $method, $times) = @_;
@@ -113,6 +115,16 @@ sub s3_files
 	return @files;
 }
 
+# The head of the last request with this method.
+sub s3_head
+{
+	my ($method) = @_;
+
+	open(my $file, '<', "$folder/last.$method") or return '';
+	local $/ = undef;
+	return <$file>;
+}
+
 sub run_proxy
 {
 	my ($listener, $port) = @_;
@@ -147,6 +159,10 @@ sub pass_on
 	read $client, $body, $kind eq 'lost' ? int($size / 2) : $size;
 	open(my $requests, '>>', "$folder/requests") or die;
 	syswrite $requests, "$method " . ($path =~ s/\?.*//r) . " $kind\n";
+	if (open(my $heads, '>', "$folder/last.$method"))
+	{
+		syswrite $heads, $head;
+	}
 	return if $kind eq 'lost';
 	my $answer = "HTTP/1.1 503 Slow Down\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 	$answer = ask($port, $head =~ s/\r\n\r\n$/\r\nConnection: close\r\n\r\n/r . $body)
@@ -158,6 +174,10 @@ sub pass_on
 	}
 	$answer =~ s/^(content-length: )(\d+)/$1 . ($2 - 1)/mei and chop $answer if $kind eq 'short';
 	$answer =~ s/^(etag: ")./$1x/mi if $kind eq 'etag';
+	# Swift does not say, as Amazon does, that it has encrypted.
+	my ($encryption) = $head =~ /^x-amz-server-side-encryption: (\S+)\r$/mi;
+	$answer =~ s/\r\n/\r\nx-amz-server-side-encryption: $encryption\r\n/
+	  if defined $encryption && $kind ne 'plain' && $answer =~ m{^HTTP/1.1 200};
 	$answer =~ s/<LastModified>20\d\d/<LastModified>2020/g if $kind eq 'old';
 	print $client $answer;
 	close $client;

@@ -1,11 +1,12 @@
 #!/usr/bin/python3
 """An S3 service for tests: Swift on one device, in one process.
 
-usage: s3_server.py FOLDER PORT
+usage: s3_server.py FOLDER PORT [encrypt]
 
 It listens on 127.0.0.1, has a bucket "models", and knows "acme:registry" with
-the secret "secret-of-registry".
+the secret "secret-of-registry". With "encrypt" objects are encrypted at rest.
 """
+import base64
 import configparser
 import logging
 import os
@@ -86,6 +87,11 @@ proxy['pipeline:main'] = {'pipeline': ' '.join(FILTERS) + ' proxy-server'}
 proxy['app:proxy-server'] = {'use': 'egg:swift#proxy', 'account_autocreate': 'true'}
 proxy['filter:s3api']['max_bucket_listing'] = '3'
 proxy['filter:tempauth']['user_acme_registry'] = 'secret-of-registry .admin'
+if sys.argv[3:] == ['encrypt']:
+    proxy['pipeline:main']['pipeline'] = ' '.join(FILTERS) + ' keymaster encryption proxy-server'
+    proxy['filter:keymaster'] = {'use': 'egg:swift#keymaster', 'encryption_root_secret':
+                                 base64.b64encode(os.urandom(32)).decode()}
+    proxy['filter:encryption'] = {'use': 'egg:swift#encryption'}
 config = configure('proxy', proxy)
 bucket = Request.blank('/v1/AUTH_acme/models', method='PUT')
 print(bucket.get_response(loadapp(config, name='proxy-server')).status, flush=True)
