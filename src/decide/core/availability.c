@@ -18,13 +18,19 @@
  * really free.  So the code that places jobs need not know of reservations.
  *
  * What is free beside each reservation of a host, and the least that is free
- * until each, is computed once and kept until the host changes.  For a job
+ * until each, is computed once and kept until the host changes; a reservation
+ * that is added is subtracted from it.  So is what is expected to be free at
+ * each moment at which that changes, which searches ask for often.  For a job
  * with another wall limit the value at the last reservation before that limit
  * is read.  Two jobs may use the same if no reservation begins between their
  * limits.
  */
 
+#include <string.h>
+
 #include "decide/core/fit.h"
+
+#define MOST_STATES		65536	/* most moments of all hosts that are kept */
 
 /*
  * Adds what a part uses to what is free on its host (sign 1), or subtracts it
@@ -75,6 +81,21 @@ free_minimum(const Host *host, Remaining *left, const Remaining *other)
 }
 
 /*
+ * Copies what is free on a host.
+ */
+static void
+copy_remaining(const Host *host, Remaining *to, const Remaining *from)
+{
+	size_t		n = (size_t) host->gpus;
+
+	memcpy(to->devices, from->devices, n * sizeof(to->devices[0]));
+	memcpy(to->gpu_memory_used, from->gpu_memory_used,
+		   n * sizeof(to->gpu_memory_used[0]));
+	to->cpu = from->cpu;
+	to->memory = from->memory;
+}
+
+/*
  * All that is free on a host now; cpu and memory are negative if the node has
  * allocated more than its capacity.
  */
@@ -93,10 +114,11 @@ free_now(const Host *host, Remaining *left)
 }
 
 /*
- * What is expected to be free on a host at a later instant.
+ * What is expected to be free on a host at a later instant, by its ends and
+ * reservations.
  */
 static void
-free_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
+expect_free(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 {
 	const Timeline *timeline = cycle->timeline;
 	const Host *host = DecideAvailabilityNow(cycle, index);
@@ -118,6 +140,148 @@ free_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
 		if (hold->from <= at && hold->until > at)
 			adjust_remaining(host, left, &hold->part, hold->share, -1);
 	}
+}
+
+/*
+ * The last of a host's moments by an instant.
+ */
+static int32_t
+moment_by(const HostView *view, int64_t at)
+{
+	int32_t		low = 0;
+	int32_t		high = view->n_moments - 1;
+
+	while (low < high)
+	{
+		int32_t		middle = high - (high - low) / 2;
+
+		if (view->moments[middle].at <= at)
+			low = middle;
+		else
+			high = middle - 1;
+	}
+	return low;
+}
+
+/*
+ * Adds an instant to a host's moments, unless it is one of them or comes
+ * before the first.  As much is free as before it.  Returns false, and forgets
+ * all moments, if memory runs out.
+ */
+static bool
+moment_add(const Cycle *cycle, int32_t index, int64_t at)
+{
+	HostView   *view = &cycle->timeline->views[index];
+	int32_t		n = view->n_moments;
+	int32_t		last = moment_by(view, at);
+	Moment	   *moments;
+	Remaining  *states;
+
+	if (n > 0 && view->moments[last].at >= at)
+		return true;
+	view->n_moments = 0;
+	moments = DecideGrow(cycle->arena, view->moments, n,
+						 &view->moments_capacity, sizeof(Moment));
+	if (moments == NULL)
+		return false;
+	view->moments = moments;
+	states = DecideGrow(cycle->arena, view->states, n, &view->states_capacity,
+						sizeof(Remaining));
+	if (states == NULL)
+		return false;
+	view->states = states;
+	view->n_moments = n + 1;
+	if (n == 0)
+		last = -1;
+	else
+		copy_remaining(&cycle->hosts[index], &states[n],
+					   &states[moments[last].state]);
+	memmove(moments + last + 2, moments + last + 1,
+			sizeof(Moment) * (size_t) (n - last - 1));
+	moments[last + 1] = (Moment){.at = at, .state = n};
+	return true;
+}
+
+/*
+ * Finds what is expected to be free on a host at each of its moments.
+ */
+static void
+moments_load(const Cycle *cycle, int32_t index)
+{
+	const Timeline *timeline = cycle->timeline;
+	HostView   *view = &timeline->views[index];
+	bool		done = moment_add(cycle, index, cycle->input->now);
+	int32_t		i;
+
+	for (i = timeline->first_end[index]; i >= 0 && done;
+		 i = timeline->ends[i].next)
+		done = moment_add(cycle, index, timeline->ends[i].at);
+	for (i = timeline->first_hold[index]; i >= 0 && done;
+		 i = timeline->holds[i].next)
+		done = moment_add(cycle, index, timeline->holds[i].from) &&
+			moment_add(cycle, index, timeline->holds[i].until);
+	for (i = 0; i < view->n_moments; i++)
+		expect_free(cycle, index, view->moments[i].at,
+					&view->states[view->moments[i].state]);
+}
+
+/*
+ * Subtracts a host's newest reservation from what is expected to be free.
+ */
+static void
+moments_reserve(const Cycle *cycle, int32_t index, const Reservation *added)
+{
+	HostView   *view = &cycle->timeline->views[index];
+	int32_t		i;
+
+	if (view->n_moments == 0 || !moment_add(cycle, index, added->from) ||
+		!moment_add(cycle, index, added->until))
+		return;
+	for (i = moment_by(view, added->from);
+		 i < view->n_moments && view->moments[i].at < added->until; i++)
+		adjust_remaining(&cycle->hosts[index],
+						 &view->states[view->moments[i].state], &added->part,
+						 added->share, -1);
+}
+
+/*
+ * Whether it pays to examine all moments of a host: it was asked about as
+ * often as it has moments, and there is memory left for them.
+ */
+static bool
+moments_pay(const Cycle *cycle, int32_t index)
+{
+	Timeline   *timeline = cycle->timeline;
+	HostView   *view = &timeline->views[index];
+	int32_t		most = 1 + 2 * view->n;
+	int32_t		i;
+
+	if (view->n == 0 || ++view->asked <= most)
+		return false;
+	for (i = timeline->first_end[index]; i >= 0; i = timeline->ends[i].next)
+		most++;
+	if (view->asked <= most || most > MOST_STATES - timeline->n_states)
+		return false;
+	if (most > view->states_capacity)
+		timeline->n_states += most;
+	return true;
+}
+
+/*
+ * What is expected to be free on a host at a later instant.
+ */
+static void
+free_at(const Cycle *cycle, int32_t index, int64_t at, Remaining *left)
+{
+	const HostView *view = &cycle->timeline->views[index];
+
+	if (view->n_moments == 0 && moments_pay(cycle, index))
+		moments_load(cycle, index);
+	if (view->n_moments == 0)
+		expect_free(cycle, index, at, left);
+	else
+		copy_remaining(&cycle->hosts[index], left,
+					   &view->states[view->moments[moment_by(view, at)].state]);
 }
 
 /*
@@ -200,6 +364,30 @@ besides_until(const HostView *view, int64_t at)
 }
 
 /*
+ * Computes the least that is free until each reservation of a host, from one
+ * of its reservations on.
+ */
+static void
+view_least(const Cycle *cycle, int32_t index, int32_t first)
+{
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	HostView   *view = &cycle->timeline->views[index];
+	int32_t		i;
+
+	for (i = first; i < view->n; i++)
+	{
+		RemainingAt *beside = &view->besides[i];
+
+		if (i == 0)
+			free_now(host, &beside->least);
+		else
+			copy_remaining(host, &beside->least, &view->besides[i - 1].least);
+		if (beside->from > cycle->input->now)
+			free_minimum(host, &beside->least, &beside->left);
+	}
+}
+
+/*
  * Returns the view of a host.  What is free beside each of its reservations is
  * computed again if the host has changed.
  */
@@ -208,25 +396,49 @@ view_of(const Cycle *cycle, int32_t index)
 {
 	const Timeline *timeline = cycle->timeline;
 	HostView   *view = &timeline->views[index];
-	const Host *host = DecideAvailabilityNow(cycle, index);
-	Remaining	least;
 	int32_t		i;
 
 	if (view->fresh)
 		return view;
-	free_now(host, &least);
 	for (i = 0; i < view->n; i++)
 	{
-		RemainingAt *beside = &view->besides[i];
-
-		beside->from = timeline->holds[view->order[i]].from;
-		free_beside(cycle, index, view->order[i], &beside->left);
-		if (beside->from > cycle->input->now)
-			free_minimum(host, &least, &beside->left);
-		beside->least = least;
+		view->besides[i].from = timeline->holds[view->order[i]].from;
+		free_beside(cycle, index, view->order[i], &view->besides[i].left);
 	}
+	view_least(cycle, index, 0);
 	view->fresh = true;
 	return view;
+}
+
+/*
+ * Adds a host's newest reservation to its view.  It counts beside those that
+ * were made before and begin later, and is subtracted from what is free there:
+ * reservations only take, so their order does not matter.
+ */
+static void
+view_add(const Cycle *cycle, int32_t index, int32_t place)
+{
+	const Timeline *timeline = cycle->timeline;
+	HostView   *view = &timeline->views[index];
+	const Host *host = DecideAvailabilityNow(cycle, index);
+	const Reservation *added = &timeline->holds[view->order[place]];
+	int32_t		i;
+
+	memmove(view->besides + place + 1, view->besides + place,
+			sizeof(RemainingAt) * (size_t) (view->n - 1 - place));
+	view->besides[place].from = added->from;
+	free_beside(cycle, index, view->order[place], &view->besides[place].left);
+	for (i = place + 1; i < view->n; i++)
+	{
+		const Reservation *mine = &timeline->holds[view->order[i]];
+
+		if (added->from >= mine->from || added->limit <= mine->from)
+			continue;
+		adjust_remaining(host, &view->besides[i].left, &added->part,
+						 added->share, -1);
+		free_if_unused(host, mine, &view->besides[i].left);
+	}
+	view_least(cycle, index, place);
 }
 
 /*
@@ -384,7 +596,27 @@ show_host(Cycle *cycle, int32_t index)
 void
 DecideAvailabilityShowHost(Cycle *cycle, int32_t index)
 {
-	cycle->timeline->views[index].fresh = false;
+	HostView   *view = &cycle->timeline->views[index];
+
+	view->fresh = false;
+	view->n_moments = view->asked = 0;
+	show_host(cycle, index);
+}
+
+/*
+ * Does the same after the host's newest reservation was made, which is at this
+ * place in the order of its reservations.
+ */
+void
+DecideAvailabilityShowHold(Cycle *cycle, int32_t index, int32_t place)
+{
+	const Timeline *timeline = cycle->timeline;
+	const HostView *view = &timeline->views[index];
+
+	DecideAssert(place >= 0 && place < view->n);
+	if (view->fresh)
+		view_add(cycle, index, place);
+	moments_reserve(cycle, index, &timeline->holds[view->order[place]]);
 	show_host(cycle, index);
 }
 

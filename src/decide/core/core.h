@@ -214,6 +214,13 @@ typedef struct RemainingAt
 	Remaining	least;			/* the least that is free from now until then */
 } RemainingAt;
 
+/* From when on so much is free on a host. */
+typedef struct Moment
+{
+	int64_t		at;
+	int32_t		state;			/* index into the view's states */
+} Moment;
+
 /*
  * Values that are computed for a host with reservations and remain valid until
  * the host changes.
@@ -227,6 +234,14 @@ typedef struct HostView
 	int32_t		capacity;
 	int32_t		order_capacity;
 	bool		fresh;
+	Moment	   *moments;		/* what is expected to be free at each instant
+								 * at which that changes, in order of time,
+								 * from now on */
+	Remaining  *states;			/* one for each moment */
+	int32_t		n_moments;		/* 0 if they are not known */
+	int32_t		moments_capacity;
+	int32_t		states_capacity;
+	int32_t		asked;			/* how often they would have been of use */
 } HostView;
 
 /*
@@ -274,6 +289,7 @@ typedef struct Timeline
 	int32_t    *held;			/* hosts with reservations */
 	int32_t		n_held;
 	HostView   *views;			/* one for each host */
+	int32_t		n_states;		/* number of states in all views, about */
 	Host	   *truth;			/* one for each host with reservations: all
 								 * that is free on it now */
 	Host	   *future;			/* the hosts as they will be at a later time */
@@ -451,6 +467,8 @@ extern bool DecideTimelineOpen(Cycle *cycle, int64_t wall_limit);
 /* availability.c */
 extern void DecideHostTouch(Cycle *cycle, int32_t index);
 extern void DecideAvailabilityShowHost(Cycle *cycle, int32_t index);
+extern void DecideAvailabilityShowHold(Cycle *cycle, int32_t index,
+									   int32_t place);
 extern void DecideAvailabilityAt(const Cycle *cycle, int32_t host, int64_t at,
 								 int64_t wall_limit, Host *seen);
 extern uint64_t DecideAvailabilityReserved(const Cycle *cycle, int32_t host);

@@ -218,6 +218,7 @@ DecideTimelineHold(Cycle *cycle, const Reservation *hold)
 	int32_t		index = timeline->n_holds;
 	int32_t		host = hold->host;
 	HostView   *view = &timeline->views[host];
+	int32_t		place;
 
 	DecideAssert(cycle->timeline != NULL);
 	DecideAssert(hold->host >= 0 && hold->host < cycle->n_hosts);
@@ -248,8 +249,10 @@ DecideTimelineHold(Cycle *cycle, const Reservation *hold)
 					 compare_from, timeline->holds))
 		return false;
 	timeline->n_holds++;
-	view->n++;
-	DecideAvailabilityShowHost(cycle, host);
+	place = view->n++;
+	while (view->order[place] != index)
+		place--;
+	DecideAvailabilityShowHold(cycle, host, place);
 	DecideHostTouch(cycle, host);
 	return true;
 }
