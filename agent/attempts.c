@@ -639,6 +639,7 @@ attempt_free(LocalAttempt *attempt)
 	free(attempt->stop_reason);
 	free(attempt->saves);
 	free(attempt->unwritten);
+	free(attempt->metric_labels);
 	free(attempt->foreign);
 	free(attempt->run_record);
 	free(attempt);

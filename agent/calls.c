@@ -22,6 +22,7 @@
 #include "db.h"
 #include "devices.h"
 #include "digest_calls.h"
+#include "energy.h"
 #include "health.h"
 #include "job_signals.h"
 #include "keep_log.h"
@@ -402,7 +403,8 @@ settle(LocalAttempt *attempt)
 	char	   *number = Format("%d", attempt->number);
 	char	   *elapsed;
 	char	   *code;
-	const char *values[9];
+	char	   *energy = Format("%lld", (long long) EnergyJoules(attempt));
+	const char *values[10];
 
 	AttemptEnding(attempt, &ending);
 	elapsed = Format("%lld microseconds", (long long) ending.elapsed_us);
@@ -416,11 +418,13 @@ settle(LocalAttempt *attempt)
 	values[6] = ending.exit_code < 0 ? NULL : code;
 	values[7] = ending.message[0] == '\0' ? NULL : ending.message;
 	values[8] = ending.elapsed_us < 0 ? NULL : elapsed;
+	values[9] = EnergyJoules(attempt) < 0 ? NULL : energy;
 	CrashPoint("settle");
 	DbCall("SELECT COALESCE(outcome, 'part')"
 		   FROM_PROVEN("part_ended", "$2::pg_catalog.text")
-		   ", $3, $4, $5, $6, $7, $8, $9)", 9, values, settle_answered,
-		   attempt);
+		   ", $3, $4, $5, $6, $7, $8, $9, energy_j => $10)", 10, values,
+		   settle_answered, attempt);
+	free(energy);
 	free(job);
 	free(number);
 	free(elapsed);

@@ -15,6 +15,7 @@
 #include "config.h"
 #include "file.h"
 #include "log.h"
+#include "metrics.h"
 #include "network_address.h"
 #include "settings.h"
 #include "topology_read.h"
@@ -27,6 +28,8 @@ Config		config = {
 	.devices = "",
 	.nvml_library = "libnvidia-ml.so.1",
 	.device_poll_ms = 10000,
+	.metrics_file = "",
+	.metrics_labels = "",
 	.nvml_timeout_ms = 10000,
 	.leftover_mib = 256,
 	.cgroup = "",
@@ -99,6 +102,8 @@ static const Setting settings[] = {
 	{"probe_timeout_s", NULL, &config.probe_timeout_s, 1, 86400},
 	{"probe_bandwidth_gb_s", NULL, &config.probe_bandwidth_gb_s, 0, 1000000},
 	{"probe_nvlink_mbps", NULL, &config.probe_nvlink_mbps, 0, 100000000},
+	{"metrics_file", &config.metrics_file, NULL, 0, 0},
+	{"metrics_labels", &config.metrics_labels, NULL, 0, 0},
 	{"heartbeat_ms", NULL, &config.heartbeat_ms, 50, 20000},
 	{"spot_poll_ms", NULL, &config.spot_poll_ms, 100, 60000},
 	{"topology_poll_ms", NULL, &config.topology_poll_ms, 100, 3600000},
@@ -158,6 +163,7 @@ ConfigRead(const char *path, bool of_node)
 	if (strcmp(config.probe, "dcgm") == 0 &&
 		strcmp(config.devices, "nvml") != 0)
 		Die("%s: probe = dcgm needs devices = nvml", path);
+	MetricsCheckSettings(path);
 	if (strncmp(config.spot_url, "http://", 7) != 0)
 		Die("%s: spot_url begins with http://, not \"%s\"", path,
 			config.spot_url);

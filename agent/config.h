@@ -61,6 +61,10 @@ typedef struct Config
 	long		probe_timeout_s;	/* a test that takes longer has failed */
 	long		probe_bandwidth_gb_s;	/* least speed of copies in "builtin" */
 	long		probe_nvlink_mbps;	/* least that a device's NVLinks carry */
+	char	   *metrics_file;	/* file for Prometheus' textfile collector;
+								 * empty for none */
+	char	   *metrics_labels; /* the jobs' labels that become labels of
+								 * metrics, separated by commas */
 	long		spot_poll_ms;	/* interval of asking for a notice */
 	long		topology_poll_ms;	/* interval of reading that file */
 	long		heartbeat_ms;

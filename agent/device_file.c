@@ -120,7 +120,8 @@ read_line(char *line, Device *device)
 	memset(device, 0, sizeof(Device));
 	device->index = device->processes = device->utilization = -1;
 	device->used_mib = device->ecc = -1;
-	device->remap = -1;
+	device->remap = device->celsius = -1;
+	device->milliwatts = device->millijoules = device->corrected_ecc = -1;
 	if (sscanf(line, "%95s %lld %15s%n", device->uuid, &memory, state, &at) < 3)
 		return false;
 	device->memory_mib = memory;

@@ -38,6 +38,7 @@ DeviceIsNew(int number)
 void
 DeviceXid(int number, int code)
 {
+	devices[number].xid_count++;
 	listener->xid(number, code);
 }
 
@@ -55,7 +56,8 @@ DeviceAdd(const char *uuid)
 	snprintf(device->uuid, sizeof(device->uuid), "%s", uuid);
 	device->index = device->processes = device->utilization = -1;
 	device->used_mib = device->ecc = device->link_mbps = -1;
-	device->pcie = device->remap = -1;
+	device->pcie = device->remap = device->celsius = -1;
+	device->milliwatts = device->millijoules = device->corrected_ecc = -1;
 	ndevices++;
 	DeviceIsNew(ndevices - 1);
 	return ndevices - 1;

@@ -27,6 +27,11 @@ typedef struct Device
 	int			processes;
 	int			utilization;	/* percent */
 	int64_t		ecc;			/* uncorrected memory errors since the boot */
+	int64_t		corrected_ecc;	/* corrected memory errors since the boot */
+	int64_t		xid_count;		/* Xids since the agent's start */
+	int			celsius;
+	int64_t		milliwatts;
+	int64_t		millijoules;	/* energy since the driver was loaded */
 	int			remap;			/* rows of memory: 0 none to remap, 1 to be
 								 * remapped at the next reset, 2 could not be
 								 * remapped; -1 unknown */

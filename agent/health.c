@@ -437,10 +437,12 @@ record_xid(int number, int code)
 
 	LogLine("event=xid device=%d uuid=%s code=%d action=%s", number, uuid, code,
 			XidActionName(action));
-	for (LocalAttempt *a = attempts; a != NULL && action != XID_LOG;
-		 a = a->next)
+	for (LocalAttempt *a = attempts; a != NULL; a = a->next)
 	{
-		if ((a->gpus >> number & 1) != 0 && AttemptHolds(a))
+		if ((a->gpus >> number & 1) == 0 || !AttemptHolds(a))
+			continue;
+		a->xids++;
+		if (action != XID_LOG)
 			AttemptNote(a, note);
 	}
 	if (action == XID_HARDWARE)

@@ -49,6 +49,7 @@
 #include "db.h"
 #include "device_watch.h"
 #include "devices.h"
+#include "energy.h"
 #include "file.h"
 #include "foreign.h"
 #include "forget.h"
@@ -57,6 +58,7 @@
 #include "launch.h"
 #include "log.h"
 #include "memory.h"
+#include "metrics.h"
 #include "nvml.h"
 #include "nvml_watch.h"
 #include "orders.h"
@@ -120,10 +122,12 @@ main(int argc, char **argv)
 	SpotStart(argv[1]);
 	TopologyStart(argv[1]);
 	AttemptsLoad();
+	EnergyStart();
 	AttemptsPullAgain();
 	LogLine("event=agent_start node=%s devices=%d", config.node, DeviceCount());
 	while (!ends)
 		turn();
+	MetricsEnd();
 	LogLine("event=agent_end node=%s", config.node);
 	return 0;
 }
@@ -311,6 +315,8 @@ turn(void)
 	DbWork();
 	if (HealthCheck())
 		BeatSoon();
+	EnergySave();
+	MetricsWrite();
 	poked |= DbNotified();
 	obey_pokes();
 	if (DbIdle())

@@ -16,14 +16,15 @@
  *     pcie INDEX FIRST  The first GPU with which it shares a host bridge.
  *     sight INDEX ok|lost|error USED_MIB PROCESSES UTILIZATION ECC
  *     remap INDEX REMAP
+ *     sensor INDEX CELSIUS MILLIWATTS MILLIJOULES CORRECTED_ECC
  *     xid INDEX CODE
  *     done N            The answer to "look N" is complete.
  *     failed WHY        The process ends.
  *
  * A value of -1 means that NVML does not report it. REMAP is 1 if a row of
  * memory is to be remapped at the next reset, and 2 if one could not be
- * remapped. The process reads lines
- * "look N". Each GPU has its own event set, so that a lost GPU does not
+ * remapped. MILLIJOULES counts from when the driver was loaded. The process
+ * reads lines "look N". Each GPU has its own event set, so that a lost GPU does not
  * suppress the events of others.
  *-------------------------------------------------------------------------
  */
@@ -73,6 +74,9 @@ static struct
 	int			(*ecc) (NvmlDevice, int, int, unsigned long long *);
 	int			(*remapped) (NvmlDevice, unsigned int *, unsigned int *,
 							 unsigned int *, unsigned int *);
+	int			(*temperature) (NvmlDevice, int, unsigned int *);
+	int			(*power) (NvmlDevice, unsigned int *);
+	int			(*energy) (NvmlDevice, unsigned long long *);
 	int			(*supported) (NvmlDevice, unsigned long long *);
 	int			(*set_create) (NvmlEventSet *);
 	int			(*set_register) (NvmlDevice, unsigned long long, NvmlEventSet);
@@ -106,6 +110,9 @@ static const struct
 	"nvmlDeviceGetComputeRunningProcesses"}},
 	{&nvml.ecc, false, {"nvmlDeviceGetTotalEccErrors"}},
 	{&nvml.remapped, false, {"nvmlDeviceGetRemappedRows"}},
+	{&nvml.temperature, false, {"nvmlDeviceGetTemperature"}},
+	{&nvml.power, false, {"nvmlDeviceGetPowerUsage"}},
+	{&nvml.energy, false, {"nvmlDeviceGetTotalEnergyConsumption"}},
 	{&nvml.supported, false, {"nvmlDeviceGetSupportedEventTypes"}},
 	{&nvml.set_create, false, {"nvmlEventSetCreate"}},
 	{&nvml.set_register, false, {"nvmlDeviceRegisterEvents"}},
@@ -132,6 +139,7 @@ static bool open_events(NvmlGpu *gpu);
 static void write_events(int index);
 static void write_state(int index);
 static void write_remap(int index);
+static void write_sensors(int index);
 static int	used_mib(NvmlDevice device, long long *used);
 static void write_states(void);
 static void write_links(int index);
@@ -393,7 +401,10 @@ write_state(int index)
 		   code == NVML_GPU_IS_LOST || code == NVML_RESET_REQUIRED ? "lost" :
 		   "error", used, processes, busy, ecc);
 	if (code == NVML_OK || code == NVML_NOT_SUPPORTED)
+	{
 		write_remap(index);
+		write_sensors(index);
+	}
 }
 
 /* Writes whether rows of a GPU's memory are to be remapped, or were not. */
@@ -413,6 +424,34 @@ write_remap(int index)
 		remap = failed != 0 ? 2 : pending != 0 ? 1 : 0;
 	leave();
 	printf("remap %d %d\n", index, remap);
+}
+
+/* Writes what a GPU that works measures of itself. */
+static void
+write_sensors(int index)
+{
+	NvmlDevice	device = gpus[index].device;
+	unsigned int celsius;
+	unsigned int milliwatts;
+	unsigned long long millijoules;
+	unsigned long long errors;
+	long long	values[] = {-1, -1, -1, -1};
+
+	enter(index);
+	if (nvml.temperature != NULL &&
+		nvml.temperature(device, NVML_SENSOR_GPU, &celsius) == NVML_OK)
+		values[0] = celsius;
+	if (nvml.power != NULL && nvml.power(device, &milliwatts) == NVML_OK)
+		values[1] = milliwatts;
+	if (nvml.energy != NULL && nvml.energy(device, &millijoules) == NVML_OK)
+		values[2] = (long long) millijoules;
+	if (nvml.ecc != NULL &&
+		nvml.ecc(device, NVML_ECC_CORRECTED, NVML_ECC_VOLATILE,
+				 &errors) == NVML_OK)
+		values[3] = (long long) errors;
+	leave();
+	printf("sensor %d %lld %lld %lld %lld\n", index, values[0], values[1],
+		   values[2], values[3]);
 }
 
 /*

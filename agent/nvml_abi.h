@@ -28,7 +28,11 @@
 #define NVML_EVENT_DOUBLE_BIT_ECC	UINT64_C(0x2)
 #define NVML_EVENT_XID				UINT64_C(0x8)
 
+/* The sensor of nvmlDeviceGetTemperature that is in the GPU itself */
+#define NVML_SENSOR_GPU			0
+
 /* Arguments of nvmlDeviceGetTotalEccErrors */
+#define NVML_ECC_CORRECTED		0
 #define NVML_ECC_UNCORRECTED	1
 #define NVML_ECC_VOLATILE		0
 

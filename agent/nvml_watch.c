@@ -32,6 +32,7 @@
 #include "clock.h"
 #include "config.h"
 #include "devices.h"
+#include "energy.h"
 #include "file.h"
 #include "log.h"
 #include "memory.h"
@@ -89,6 +90,7 @@ static void number_new_gpus(void);
 static void parse_ready(void);
 static void parse_state(const char *line);
 static void parse_remap(const char *line);
+static void parse_sensors(const char *line);
 static void parse_xid(const char *line);
 static void parse_link(const char *line);
 static void parse_pcie(const char *line);
@@ -478,6 +480,8 @@ parse_line(char *line)
 		parse_state(line);
 	else if (strncmp(line, "remap ", 6) == 0)
 		parse_remap(line);
+	else if (strncmp(line, "sensor ", 7) == 0)
+		parse_sensors(line);
 	else if (strncmp(line, "xid ", 4) == 0)
 		parse_xid(line);
 	else if (strncmp(line, "link ", 5) == 0)
@@ -648,6 +652,28 @@ parse_remap(const char *line)
 	if (sscanf(line, "remap %d %d", &index, &remap) == 2 &&
 		number_of(index) >= 0)
 		DeviceNumber(number_of(index))->remap = remap;
+}
+
+/* Parses what a GPU measures of itself. */
+static void
+parse_sensors(const char *line)
+{
+	int			index;
+	int			celsius;
+	long long	values[3];
+	Device	   *device;
+
+	if (sscanf(line, "sensor %d %d %lld %lld %lld", &index, &celsius,
+			   &values[0], &values[1], &values[2]) != 5)
+		return;
+	device = DeviceNumber(number_of(index));
+	if (device == NULL)
+		return;
+	device->celsius = celsius;
+	device->milliwatts = values[0];
+	device->millijoules = values[1];
+	device->corrected_ecc = values[2];
+	EnergyRead(number_of(index));
 }
 
 static void

@@ -58,6 +58,7 @@ show(const char *job, bool json, bool history)
 					" j.gpu_type, j.gpus, date_trunc('second', j.elapsed) AS"
 					" ran, j.per_gpu_hour,"
 					" j.held, j.used, j.billed,"
+					" round(j.energy_j / 3600000.0, 6) AS energy_kwh,"
 					" round((j.gpus * j.share / 1000.0 * extract(epoch FROM"
 					"  j.elapsed) / 3600)::numeric, 3) AS gpu_hours,"
 					" round(j.utilization::numeric, 2) AS utilization,"

@@ -266,6 +266,7 @@ CREATE TABLE gpucredit.attempt (
 	accrued_digest bigint NOT NULL DEFAULT 0,
 	checkpoint_digest bigint NOT NULL DEFAULT 0,
 	used gpucredit.credits NOT NULL DEFAULT '0',	/* use as logged, counted in account_total */
+	energy_j bigint,			/* the sum of its rows of attempt_gpu */
 	CONSTRAINT attempt_pkey PRIMARY KEY (org, job, attempt)
 ) WITH (fillfactor = 50);
 CREATE INDEX attempt_needs_cycle ON gpucredit.attempt (pool) WHERE needs_cycle;
@@ -321,6 +322,7 @@ COMMENT ON COLUMN gpucredit.attempt.job_state IS 'The job''s state after the set
 COMMENT ON COLUMN gpucredit.attempt.retry_at IS 'When the job may start again; NULL: it does not.';
 COMMENT ON COLUMN gpucredit.attempt.usage_charged IS 'Its use for fair share: thousandths of devices x seconds x the type''s weight / 1000; NULL: not counted yet.';
 COMMENT ON COLUMN gpucredit.attempt.uncollected IS 'What it cost and no credit covered; NULL: not settled.';
+COMMENT ON COLUMN gpucredit.attempt.energy_j IS 'The joules that its devices used, as the agents of its nodes reported with the ends of their parts; NULL: none reported any.';
 COMMENT ON COLUMN gpucredit.attempt.late_at IS 'When a late report changed its settlement; NULL: none did.';
 COMMENT ON COLUMN gpucredit.attempt.late_elapsed IS 'How much run time the late report added; NULL: none.';
 COMMENT ON COLUMN gpucredit.attempt.usage_digest IS 'What verify() compares its usage rows with.';
@@ -393,6 +395,8 @@ CREATE TABLE gpucredit.attempt_gpu (
 	 */
 	evictions int NOT NULL DEFAULT 0,
 	redone interval NOT NULL DEFAULT '0',
+	energy_j bigint,			/* as the node's agent reported at the end */
+	CONSTRAINT attempt_gpu_energy CHECK (energy_j >= 0),
 	CONSTRAINT attempt_gpu_pkey PRIMARY KEY (org, job, attempt, node)
 );
 CREATE INDEX attempt_gpu_taken ON gpucredit.attempt_gpu (pool, node)
@@ -419,6 +423,7 @@ COMMENT ON COLUMN gpucredit.attempt_gpu.expected_end IS 'The end that was expect
 COMMENT ON COLUMN gpucredit.attempt_gpu.limit_end IS 'When its wall limit ends it; infinity: no limit.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.aged IS 'True: its job had waited longer than its tier''s max_wait when it started.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.evictions IS 'How many earlier attempts of the job were preempted.';
+COMMENT ON COLUMN gpucredit.attempt_gpu.energy_j IS 'The joules that its devices there used, as the node''s agent reported at the end; NULL: not reported.';
 COMMENT ON COLUMN gpucredit.attempt_gpu.redone IS 'How long these had run since their last checkpoints.';
 
 /*
@@ -717,5 +722,5 @@ COMMENT ON FUNCTION gpucredit.heartbeat(text, gpucredit.gpuset, text[],
 	jsonb) IS
 'Agents: reports that a node lives, and asks what it should be doing.
 healthy: its healthy devices, NULL for all. running: what really runs there, as ''org/job/attempt''; NULL: not reported. about: the node report: {"boot_id": text, "incarnation": n, "address": text, "version": text, "devices": [UUID, ...], "logs": boolean, "out_of_service": {"3": text, ...}, "poke": "HOST:PORT", "sessions": [DIGEST, ...], "signals": [ID, ...], "typed": [ATTEMPT, ...]}; unknown words are left out, NULL keeps the last report. A new boot_id means that the machine was restarted: what had begun there ends as node_lost at once, and nothing there is fenced. incarnation counts the agent''s starts: of two agents of one boot the older is refused. logs: the agent serves jobs'' output. out_of_service: why each device that is not in healthy is not, by its number. poke: where the agent takes datagrams that mean: call now. sessions: the agent serves sessions, and these are open. signals: the agent delivers signals to jobs, and has delivered these. typed: attempts, as ''org/job/attempt'', in whose terminals somebody typed within the last minute: they are not idle (set_idle_limit).
-Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. Action session: somebody opened a terminal or forwards a port in an attempt that runs there; spec is {"digest": text, "kind": "terminal" or "forward", "port": n, "relay": text}, and it is repeated until about names the digest in sessions, for a minute. Action signal: somebody sends a signal to an attempt that runs there; spec is {"id": text, "signal": text, "target": "steps", "script" or "all"} (see signal_job), and it is repeated until about names the id in signals, for a minute. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none. account: the job''s. node_gpus: how many GPUs the attempt has on each of nodes.
+Result: a row per attempt: start, continue, checkpoint or stop, with its devices and the reason. checkpoint: save. With reason periodic or wall_limit go on (for wall_limit the deadline is the limit), else leave by the deadline. start is repeated until the attempt is metered. On a node that reports running, the node''s part of a gang is repeated until running names it, even if other parts already run. spec: as submitted. If the job was saved before, start adds "checkpoint": {"attempt": 1, "step": 200, "uri": "..", "sha256": "..", "size_bytes": 4096}, with sha256 in hexadecimal. It adds "labels", if options had them. nodes: all nodes of the attempt, in the same order on each. addresses: theirs, from about; NULL if not reported. save_to: where this attempt saves: below spec''s "checkpoint_to", else the pool''s "checkpoints", by organisation, job and attempt; NULL: neither is set. traceparent: the gpucredit.traceparent of the job''s submission. Action log: somebody asked for output of an attempt that runs or ran there; log names the piece, and log_put() takes it. Action session: somebody opened a terminal or forwards a port in an attempt that runs there; spec is {"digest": text, "kind": "terminal" or "forward", "port": n, "relay": text}, and it is repeated until about names the digest in sessions, for a minute. Action signal: somebody sends a signal to an attempt that runs there; spec is {"id": text, "signal": text, "target": "steps", "script" or "all"} (see signal_job), and it is repeated until about names the id in signals, for a minute. started_at: when the attempt was placed; a different value means that a restored database gave out the number again. cpu_milli, memory_mib: this node''s part of what the job asked for, NULL for none. account: the job''s. node_gpus: how many GPUs the attempt has on each of nodes.
 Errors: UC401 no such node; UC303 an older agent of the node, or one of an earlier boot; 42501 the node has a key and the caller did not prove it; 22023 a device the node does not have, or a malformed name or word.';

@@ -315,16 +315,16 @@ COMMENT ON TYPE gpucredit.part_ended_result IS
 CREATE FUNCTION gpucredit.part_ended(org text, job bigint, attempt int,
 	node text, outcome text, exit_code int DEFAULT NULL,
 	message text DEFAULT NULL, elapsed interval DEFAULT NULL,
-	log_uri text DEFAULT NULL)
+	log_uri text DEFAULT NULL, energy_j bigint DEFAULT NULL)
 RETURNS gpucredit.part_ended_result
 LANGUAGE c VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS 'MODULE_PATHNAME', 'gpucredit_part_ended';
 COMMENT ON FUNCTION gpucredit.part_ended(text, bigint, int, text, text, int,
-	text, interval, text) IS
+	text, interval, text, bigint) IS
 'Agents: reports that a node''s part of an attempt ended and its processes there are gone. The report of the attempt''s last node settles the attempt, as settle does. If a part failed, the other parts are told to stop at once, with reason part_failed. A part failed if it is failed, out_of_memory, node_lost or not_started, or anything but completed when nobody was told to leave.
-node: one of the attempt''s nodes. outcome: as settle takes it; the attempt is completed if all parts are, else it ends as the first part that did not complete. exit_code, message, log_uri: of that part. elapsed: how long the attempt has run by the node''s clock; the longest report counts. not_started: the node could not start it for a reason of its own, so nothing is billed and no failure is counted; where the message begins "image: ", the time until then is billed. A node that could not start three jobs within 10 minutes is drained, unless the message begins "image: ".
+node: one of the attempt''s nodes. outcome: as settle takes it; the attempt is completed if all parts are, else it ends as the first part that did not complete. exit_code, message, log_uri: of that part. elapsed: how long the attempt has run by the node''s clock; the longest report counts. energy_j: the joules that its devices on the node used, with a late report as well; the first report that has them stands. They are what the agent says and never change a bill: more than 2,000 W per device, times the share, since the start is not believed, and logged. not_started: the node could not start it for a reason of its own, so nothing is billed and no failure is counted; where the message begins "image: ", the time until then is billed. A node that could not start three jobs within 10 minutes is drained, unless the message begins "image: ".
 Result: over: the attempt is settled, with its outcome, bill, the job''s state and when it may start again; else waits_for: the nodes that have not reported. The first report stands: a repeated call changes nothing (replayed). After the attempt''s end, a report frees the node''s devices. If no agent had ended the attempt, the last node''s report counts as a late settlement: it bills the time after the end for which each node kept its devices.
-Errors: UC301 no such job; UC302 no such attempt; 22023, also for a node that has no part of it; 42501 the node has a key and the caller did not prove it, or elapsed passed by neither an agent nor an administrator.';
+Errors: UC301 no such job; UC302 no such attempt; 22023, also for a node that has no part of it; 42501 the node has a key and the caller did not prove it, or elapsed or energy_j passed by neither an agent nor an administrator.';
 
 CREATE TYPE gpucredit.log_result AS (state text, attempt int, node text,
 	first_byte bigint, body bytea, written bigint, dropped bigint,

@@ -547,7 +547,9 @@ CREATE VIEW gpucredit.jobs WITH (security_barrier) AS
 			WHERE k.org = j.org AND k.job = j.job) AS billed,
 		(SELECT string_agg(g.node || g.gpus::text, ' ' ORDER BY g.node)
 			FROM gpucredit.attempt_gpu g WHERE g.org = j.org AND g.job = j.job
-				AND g.attempt = j.attempt) AS nodes
+				AND g.attempt = j.attempt) AS nodes,
+		(SELECT sum(k.energy_j)::bigint FROM gpucredit.attempt k
+			WHERE k.org = j.org AND k.job = j.job) AS energy_j
 	FROM gpucredit.job j
 		LEFT JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
 			AND a.attempt = j.attempt
@@ -589,6 +591,7 @@ COMMENT ON COLUMN gpucredit.jobs.exit_code IS 'The exit code of its program in i
 COMMENT ON COLUMN gpucredit.jobs.message IS 'What was reported of the end of its last attempt; NULL: nothing.';
 COMMENT ON COLUMN gpucredit.jobs.billed IS 'Credits that all of its attempts were billed, less what their settlements refunded; NULL: none has ended.';
 COMMENT ON COLUMN gpucredit.jobs.nodes IS 'The nodes and devices of its last attempt; NULL: it has none.';
+COMMENT ON COLUMN gpucredit.jobs.energy_j IS 'The joules that the devices of all of its attempts used, as agents reported at their ends; NULL: none was reported.';
 
 CREATE FUNCTION gpucredit_internal.require_job(org text, job bigint) RETURNS void
 LANGUAGE c STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp

@@ -223,14 +223,14 @@ COMMENT ON FUNCTION gpucredit_internal.accrued_change(text[], timestamptz, times
 /*
  * The run time of attempts that ended in a span.  A run counts at its end with
  * its settled time.  What a late report adds counts when the report came, as
- * its cost does.
+ * its cost does; its energy counts at the run's end.
  */
 CREATE FUNCTION gpucredit_internal.run_end(orgs text[], since timestamptz,
 	until timestamptz)
 RETURNS TABLE (org text, account text, job bigint, attempt int, tier text,
 	pool text, gpu_type text, share_gpus numeric, at timestamptz,
 	elapsed interval, uncollected numeric, late boolean,
-	per_gpu_hour numeric)
+	per_gpu_hour numeric, energy_j bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
@@ -238,7 +238,7 @@ BEGIN ATOMIC
 		a.elapsed - coalesce(a.late_elapsed, '0'),
 		coalesce(a.uncollected, '0')::numeric
 			- coalesce(a.late_uncollected, '0')::numeric, false,
-		a.per_gpu_hour::numeric
+		a.per_gpu_hour::numeric, a.energy_j
 	FROM unnest(run_end.orgs) AS o (org)
 		JOIN gpucredit.attempt a ON a.org = o.org
 			AND a.ended_at >= coalesce(run_end.since, '-infinity')
@@ -246,7 +246,7 @@ BEGIN ATOMIC
 	UNION ALL
 	SELECT a.org, a.account, a.job, a.attempt, a.tier, a.pool, a.gpu_type,
 		a.gpus * a.billed_share / 1000.0, a.late_at, a.late_elapsed,
-		a.late_uncollected::numeric, true, a.per_gpu_hour::numeric
+		a.late_uncollected::numeric, true, a.per_gpu_hour::numeric, NULL
 	FROM unnest(run_end.orgs) AS o (org)
 		JOIN gpucredit.attempt a ON a.org = o.org
 			AND a.late_at >= coalesce(run_end.since, '-infinity')

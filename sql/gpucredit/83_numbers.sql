@@ -67,7 +67,7 @@ CREATE VIEW gpucredit.attempts WITH (security_invoker) AS
 		a.uncollected::numeric AS uncollected, a.job_state, a.retry_at,
 		a.exit_code, a.message, a.log_uri, a.trace, a.ended_by, a.late_at,
 		a.late_elapsed, a.late_uncollected::numeric AS late_uncollected,
-		a.billed_share, a.per_hour::numeric AS per_hour, a.overhead
+		a.billed_share, a.per_hour::numeric AS per_hour, a.overhead, a.energy_j
 	FROM gpucredit.attempt a;
 COMMENT ON VIEW gpucredit.attempts IS
 'Table attempt, with numeric amounts: runs of jobs and their settlements';
@@ -97,6 +97,7 @@ COMMENT ON COLUMN gpucredit.attempts.uncollected IS 'What it cost and was not bi
 COMMENT ON COLUMN gpucredit.attempts.job_state IS 'The job''s state after the settlement.';
 COMMENT ON COLUMN gpucredit.attempts.retry_at IS 'When the job may start again.';
 COMMENT ON COLUMN gpucredit.attempts.ended_by IS 'Who ended it: agent, admin, app or server.';
+COMMENT ON COLUMN gpucredit.attempts.energy_j IS 'The joules that its devices used, as the agents of its nodes reported; NULL: none reported any.';
 COMMENT ON COLUMN gpucredit.attempts.late_at IS 'When a late report of its agent changed its settlement; NULL: none did.';
 COMMENT ON COLUMN gpucredit.attempts.late_elapsed IS 'How much run time the late report added.';
 COMMENT ON COLUMN gpucredit.attempts.late_uncollected IS 'Credits that the late report added to uncollected; below 0: they were collected after all.';

@@ -18,12 +18,12 @@ CREATE FUNCTION gpucredit_internal.spend_line(orgs text[], top text,
 RETURNS TABLE (org text, account text, job bigint, tier text, pool text,
 	gpu_type text, day date, spent numeric, refunded numeric, net numeric,
 	gpu_hours numeric, accrued numeric, uncollected numeric,
-	per_gpu_hour numeric)
+	per_gpu_hour numeric, energy_j bigint)
 LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
 	SELECT e.org, e.account, e.job, j.tier, j.pool, a.gpu_type, e.day,
 		e.spent, e.refunded, e.spent - e.refunded, 0.000000, 0.000000,
-		0.000000, a.per_gpu_hour
+		0.000000, a.per_gpu_hour, NULL
 	FROM (SELECT e.org, e.account, e.job, e.hold,
 			CASE WHEN spend_line.days THEN gpucredit_internal.utc_day(e.at) END AS day,
 			coalesce(sum(e.amount) FILTER (WHERE e.target = 'spent'),
@@ -69,16 +69,17 @@ BEGIN ATOMIC
 			THEN gpucredit_internal.utc_day(x.at) END,
 		0.000000, 0.000000, 0.000000,
 		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, 0.000000,
-		x.uncollected, x.per_gpu_hour
+		x.uncollected, x.per_gpu_hour, x.energy_j
 	FROM gpucredit_internal.run_end(spend_line.orgs, spend_line.since,
 		spend_line.until) x
 	WHERE gpucredit_internal.is_below(x.account, spend_line.top)
-		AND (x.share_gpus > 0 AND x.elapsed > '0' OR x.uncollected <> 0)
+		AND (x.share_gpus > 0 AND x.elapsed > '0' OR x.uncollected <> 0
+			OR x.energy_j > 0)
 	UNION ALL
 	SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type, x.day,
 		x.billed, 0.000000, x.billed,
 		x.share_gpus * extract(epoch FROM x.elapsed) / 3600, x.billed,
-		0.000000, x.per_gpu_hour
+		0.000000, x.per_gpu_hour, NULL
 	FROM (SELECT x.org, x.account, x.job, x.tier, x.pool, x.gpu_type,
 			x.per_gpu_hour, x.share_gpus, CASE WHEN spend_line.days THEN x.day END AS day,
 			sum(x.elapsed) AS elapsed, sum(x.billed) AS billed
@@ -178,7 +179,7 @@ COMMENT ON FUNCTION gpucredit_internal.usage_words(text) IS
 
 CREATE TYPE gpucredit.usage_by_result AS (item text, spent numeric,
 	refunded numeric, net numeric, gpu_hours numeric, jobs bigint,
-	accrued numeric, keys jsonb);
+	accrued numeric, keys jsonb, energy_kwh numeric);
 COMMENT ON TYPE gpucredit.usage_by_result IS
 'What an account, tier, GPU type, day or job has cost, or a combination of them.';
 COMMENT ON COLUMN gpucredit.usage_by_result.item IS 'The values that the line is for, in the order of by; "-" for none.';
@@ -190,6 +191,7 @@ COMMENT ON COLUMN gpucredit.usage_by_result.gpu_hours IS 'GPU-hours used in that
 COMMENT ON COLUMN gpucredit.usage_by_result.jobs IS 'How many jobs used credits.';
 COMMENT ON COLUMN gpucredit.usage_by_result.accrued IS 'The part of spent not settled in that time; below 0 where settlements were of earlier use.';
 COMMENT ON COLUMN gpucredit.usage_by_result.keys IS 'The same values, by word of by.';
+COMMENT ON COLUMN gpucredit.usage_by_result.energy_kwh IS 'Kilowatt-hours that the devices of attempts that ended in that time used, as agents reported; NULL: none reported any.';
 
 CREATE FUNCTION gpucredit.usage_by(org text, account text DEFAULT '',
 	since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL,
@@ -213,7 +215,8 @@ BEGIN ATOMIC
 			k.pool, k.gpu_type, k.day, k.job, k.labels, sum(l.spent) AS spent,
 			sum(l.refunded) AS refunded, sum(l.net) AS net,
 			round(coalesce(sum(l.gpu_hours), 0), 6) AS gpu_hours,
-			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued
+			count(DISTINCT l.job) AS jobs, sum(l.accrued) AS accrued,
+			round(sum(l.energy_j) / 3600000, 6) AS energy_kwh
 		FROM w
 			CROSS JOIN LATERAL gpucredit_internal.spend_line(
 				(SELECT gpucredit_internal.report_orgs(usage_by.org)), usage_by.account,
@@ -244,7 +247,8 @@ BEGIN ATOMIC
 		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 	SELECT CASE cardinality(g.words) WHEN 1 THEN i.items[1]
 			ELSE array_to_string(i.items, ', ', '-') END,
-		g.spent, g.refunded, g.net, g.gpu_hours, g.jobs, g.accrued, i.keys
+		g.spent, g.refunded, g.net, g.gpu_hours, g.jobs, g.accrued, i.keys,
+		g.energy_kwh
 	FROM g
 		CROSS JOIN LATERAL (SELECT array_agg(v.value ORDER BY w.n) AS items,
 			array_agg(CASE w.word WHEN 'job' THEN lpad(v.value, 20, '0')
@@ -270,7 +274,7 @@ COMMENT ON FUNCTION gpucredit.usage_by(text, text, timestamptz, timestamptz,
 	text) IS
 'Reports: what an account and all below it spent in [since, until), NULL for no bound.
 org: NULL for all organisations that the caller may see. by: one or more, separated by commas, of organisation, account, project (first part of an account''s path), user (its second), tier, pool, gpu_type (or type), day (UTC), job, label:KEY (what options.labels of its job has under that key). Use of a running attempt counts when it is logged, every gpucredit.usage_interval; where until is NULL or lies in the future, what was metered since the last log counts, too. A refund counts when it is given. Usage that was removed counts at the end of its UTC day.
-Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user, or jobs without the label.
+Result, a row per item: spent, refunded, net = spent - refunded, in credits; GPU-hours used; how many jobs; accrued: the part of spent not settled in that time; the values by word; energy_kwh: what the devices of attempts that ended in that time used, as agents reported, also where the report came later. item is NULL for callers'' own holds, which have no job, tier, pool or GPU type, and for accounts without a project or user, or jobs without the label.
 Errors: UC001 no such account; 42501 a tenant bound to nothing; 22023, also for a since or until before what is kept.';
 
 CREATE TYPE gpucredit.waste_by_result AS (item text, gpu_hours numeric,

@@ -169,6 +169,18 @@ BEGIN ATOMIC
 			AND gpucredit_internal.in_orgs(g.org, check_jobs.from_org,
 				check_jobs.to_org))
 	UNION ALL
+	SELECT 'energy_is_of_parts', a.org,
+		format('job %s attempt %s', a.job, a.attempt),
+		format('used %s J, and its nodes reported %s J', a.energy_j, g.energy_j)
+	FROM a
+		LEFT JOIN (SELECT g.org, g.job, g.attempt, sum(g.energy_j) AS energy_j
+			FROM gpucredit.attempt_gpu g
+			WHERE g.energy_j IS NOT NULL AND gpucredit_internal.in_orgs(g.org,
+				check_jobs.from_org, check_jobs.to_org)
+			GROUP BY g.org, g.job, g.attempt) g
+			ON g.org = a.org AND g.job = a.job AND g.attempt = a.attempt
+	WHERE a.energy_j IS DISTINCT FROM g.energy_j
+	UNION ALL
 	SELECT 'attempt_waits_for_a_part', a.org,
 		format('job %s attempt %s', a.job, a.attempt),
 		'it lives, though all its parts have ended'
@@ -1069,7 +1081,7 @@ BEGIN ATOMIC
 				seal_pending seal_row spend_day step_secret account_total tenant tier_grant uncollected workload_mix
 				usage_horizon upkeep_position', ''),
 			('account', 'balance_low limits'),
-			('attempt_gpu', 'ended_at seen_at'),
+			('attempt_gpu', 'ended_at seen_at energy_j'),
 			('attempt_watch', 'overdue_since'),
 			('attempt_part', 'exit_code message log_uri elapsed'),
 			('kept_log', 'message uri'),
@@ -1082,7 +1094,7 @@ BEGIN ATOMIC
 				lapsed refunded job_state retry_at exit_code message
 				log_uri usage_charged trace uncollected ended_by idle_since idle_for idle_at
 				idle_warned_at idle_limit idle_warning late_at
-				late_elapsed late_uncollected'),
+				late_elapsed late_uncollected energy_j'),
 			('alert', 'recovered_at'),
 			('event', 'job attempt decision reason'),
 			('event_pending', 'job attempt decision reason detail'),

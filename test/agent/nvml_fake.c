@@ -12,6 +12,9 @@
  *							clique; which PCIe host bridge
  *	rows INDEX PENDING FAILED	whether rows of its memory are to be remapped, or
  *							could not be
+ *	sensors INDEX CELSIUS MILLIWATTS MILLIJOULES CORRECTED_ECC
+ *							without this line it has no sensors; a value of -1
+ *							is not supported
  *	xid INDEX CODE			an event, which each event set that was there hears
  *
  * HOW is ok, lost, hang, or noevents.  Compiled with -DOLD it has none of the
@@ -45,6 +48,7 @@ typedef struct FakeGpu
 	int			bridge;
 	int			pending;
 	int			failed;
+	long long	sensor[4];
 } FakeGpu;
 
 /* An event set is of one GPU here. */
@@ -82,6 +86,7 @@ read_gpu(int index, FakeGpu *gpu, int *events)
 		FakeGpu		one;
 		int			which;
 		int			code;
+		long long	sensor[4];
 
 		if (sscanf(line, "gpu %d %95s %lld %lld %d %d %lld %15s", &one.index,
 				   one.uuid, &one.memory, &one.used, &one.processes,
@@ -91,6 +96,7 @@ read_gpu(int index, FakeGpu *gpu, int *events)
 			one.links = one.version = one.cluster = one.clique = 0;
 			one.bridge = -1;
 			one.pending = one.failed = 0;
+			one.sensor[0] = one.sensor[1] = one.sensor[2] = one.sensor[3] = -1;
 			if (one.index == index)
 				*gpu = one;
 		}
@@ -101,6 +107,12 @@ read_gpu(int index, FakeGpu *gpu, int *events)
 				continue;
 			gpu->pending = one.pending;
 			gpu->failed = one.failed;
+		}
+		else if (sscanf(line, "sensors %d %lld %lld %lld %lld", &which,
+						&sensor[0], &sensor[1], &sensor[2], &sensor[3]) == 5)
+		{
+			if (which == index)
+				memcpy(gpu->sensor, sensor, sizeof(sensor));
 		}
 		else if (sscanf(line, "place %d %d %d %d %d %d", &which, &one.links,
 						&one.version, &one.cluster, &one.clique,
@@ -238,6 +250,17 @@ nvmlDeviceGetUtilizationRates(NvmlDevice device, NvmlUtilization *busy)
 	return code;
 }
 
+/* One number of the line "sensors". */
+static int
+with_sensor(NvmlDevice device, int n, unsigned long long *value)
+{
+	FakeGpu		gpu;
+	int			code = of_handle(device, &gpu);
+
+	*value = (unsigned long long) gpu.sensor[n];
+	return code == NVML_OK && gpu.sensor[n] < 0 ? NVML_NOT_SUPPORTED : code;
+}
+
 int
 nvmlDeviceGetTotalEccErrors(NvmlDevice device, int type, int counter,
 							unsigned long long *errors)
@@ -245,10 +268,38 @@ nvmlDeviceGetTotalEccErrors(NvmlDevice device, int type, int counter,
 	FakeGpu		gpu;
 	int			code = of_handle(device, &gpu);
 
-	(void) type;
 	(void) counter;
+	if (type == NVML_ECC_CORRECTED)
+		return with_sensor(device, 3, errors);
 	*errors = gpu.ecc;
 	return code;
+}
+
+int
+nvmlDeviceGetTemperature(NvmlDevice device, int sensor, unsigned int *celsius)
+{
+	unsigned long long value;
+	int			code = with_sensor(device, 0, &value);
+
+	*celsius = (unsigned int) value;
+	return sensor == NVML_SENSOR_GPU ? code : NVML_INVALID_ARGUMENT;
+}
+
+int
+nvmlDeviceGetPowerUsage(NvmlDevice device, unsigned int *milliwatts)
+{
+	unsigned long long value;
+	int			code = with_sensor(device, 1, &value);
+
+	*milliwatts = (unsigned int) value;
+	return code;
+}
+
+int
+nvmlDeviceGetTotalEnergyConsumption(NvmlDevice device,
+									unsigned long long *millijoules)
+{
+	return with_sensor(device, 2, millijoules);
 }
 
 int

@@ -646,6 +646,8 @@ audit_settled(const Settlement *settlement, const Job *job,
 		AuditInt8(&audit, "waited_us", settlement->waited);
 	if (settlement->has_exit_code)
 		AuditInt8(&audit, "exit_code", settlement->exit_code);
+	if (settlement->energy > 0)
+		AuditInt8(&audit, "energy_j", settlement->energy);
 	AuditText(&audit, "message", settlement->message);
 	AuditText(&audit, "log_uri", settlement->log_uri);
 	if (settlement->node != NULL)

@@ -182,6 +182,10 @@ SQL_STATEMENT(parts_begun, SPI_OK_UPDATE,
 	" FROM gpucredit.job_file f JOIN gpucredit.stored_file s" \
 	"  ON s.org = f.org AND s.account = f.account AND s.sha256 = f.sha256" \
 	" WHERE f.org = j.org AND f.job = j.job), '{}')"
+/* The labels of a job's options, which agents put into metrics. */
+#define LABELS \
+	"CASE WHEN j.options ? 'labels' THEN pg_catalog.jsonb_build_object(" \
+	" 'labels', j.options -> 'labels') ELSE '{}' END"
 /*
  * The wall limit in seconds, if the spec names a signal that the agent sends
  * some time before it.
@@ -207,7 +211,7 @@ SQL_STATEMENT(node_work, SPI_OK_SELECT, "text, text, text",
 			  " CASE WHEN a.running_at IS NULL"
 			  "  OR p.nodes IS NOT NULL AND g.seen_at IS NULL"
 			  "  THEN " OWN_SPEC " || " STORED_FILES " || " RESUME_FROM
-			  "   || " SIGNAL_LIMIT " || " STEP_KEY
+			  "   || " SIGNAL_LIMIT " || " STEP_KEY " || " LABELS
 			  " ELSE " OWN_SPEC " END,"
 			  " j.traceparent, COALESCE(p.nodes, ARRAY[g.node]),"
 			  " p.nodes IS NOT NULL AND g.seen_at IS NULL,"

@@ -19,6 +19,11 @@
  * when its node is lost, or gpucredit.stop_grace after a directive to stop.
  * Nodes whose parts have ended are not fenced then.
  *
+ * A report may say how many joules the part's devices used. The first report
+ * that does stands, whether the attempt has ended or not. No agent can be
+ * checked, so what no device can use is not stored, and nothing is billed by
+ * it.
+ *
  * Parts may end after their attempt was ended by its owner or by the server.
  * Their reports are stored as well, and the last one is a late settlement
  * (late_finish.c), which bills the time for which each node kept its devices.
@@ -44,6 +49,11 @@
 #include "job/end/strike.h"
 #include "shmem/wake.h"
 #include "types/clip.h"
+#include "util/log.h"
+
+/* Energy that a report may have, in joules, and power of a device, in watts. */
+#define MOST_ENERGY		INT64CONST(1000000000000000)
+#define MOST_POWER		2000
 
 API_FUNCTION(gpucredit_part_ended, part_ended);
 
@@ -61,6 +71,8 @@ typedef struct Part
 	int32		ended;			/* number of parts with a report, including
 								 * this one */
 	bool		before;			/* whether this part had a report already */
+	int64		energy;			/* joules that its devices used; -1 if not
+								 * reported */
 } Part;
 
 #define OF_ATTEMPT(alias) \
@@ -128,8 +140,25 @@ SQL_STATEMENT(part_gone, SPI_OK_UPDATE,
 			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4 AND NOT g.free"
 			  " AND g.ended_at IS NOT NULL");
 
+/* Stores a part's energy, if it is not stored yet and is not more than $6. */
+SQL_STATEMENT(energy_set, SPI_OK_UPDATE,
+			  "text, bigint, int, text, bigint, bigint",
+			  "UPDATE gpucredit.attempt_gpu g SET energy_j = $5"
+			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4"
+			  " AND g.energy_j IS NULL AND $5 <= $6"
+			  " * gpucredit.gpu_count(g.gpus) * g.share / 1000");
+SQL_STATEMENT(energy_is_set, SPI_OK_SELECT, "text, bigint, int, text",
+			  "SELECT g.energy_j IS NOT NULL FROM gpucredit.attempt_gpu g"
+			  " WHERE " OF_ATTEMPT("g") " AND g.node = $4");
+SQL_STATEMENT(energy_add, SPI_OK_UPDATE_RETURNING, "text, bigint, int, bigint",
+			  "UPDATE gpucredit.attempt a"
+			  " SET energy_j = COALESCE(a.energy_j, 0) + $4"
+			  " WHERE " OF_ATTEMPT("a") " RETURNING a.energy_j");
+
 static void parse_part(FunctionCallInfo fcinfo, Part *part);
 static void find_part(Part *part);
+static bool store_energy(Part *part, const Job *job,
+						 const Attempt *attempt);
 static void report_part(Part *part, Job *job, Attempt *attempt);
 static bool all_gone(const Part *part);
 static bool stops_others(const Part *part, const Attempt *attempt);
@@ -148,6 +177,7 @@ call_part_ended(PG_FUNCTION_ARGS)
 	Attempt		attempt;
 	Job			job;
 	bool		replayed;
+	bool		energy;
 
 	parse_part(fcinfo, &part);
 	SqlConnect();
@@ -158,11 +188,13 @@ call_part_ended(PG_FUNCTION_ARGS)
 	if (!AttemptLock(part.org, part.job, part.number, &attempt))
 		AttemptRefuseUnknown(part.job, part.number);
 	find_part(&part);
+	energy = store_energy(&part, &job, &attempt);
 	replayed = part.before || attempt.ended_at != DT_NOBEGIN;
 	if (attempt.ended_at != DT_NOBEGIN)
 		replayed = !report_late(&part, &job, &attempt);
 	else if (!part.before)
 		report_part(&part, &job, &attempt);
+	replayed = replayed && !energy;
 	if (replayed)
 		CountReplay();
 	return SqlFinishRow(put_result(fcinfo, &part, replayed));
@@ -177,6 +209,14 @@ parse_part(FunctionCallInfo fcinfo, Part *part)
 	part->number = ArgInt4(fcinfo, 2, "attempt", PG_INT32_MIN, PG_INT32_MAX);
 	part->node = ArgName(fcinfo, 3, "node");
 	ParseSettlement(fcinfo, 4, 7, 5, 8, &part->reported);
+	part->energy = PG_ARGISNULL(9) ? -1 :
+		ArgInt8(fcinfo, 9, "energy_j", 0, MOST_ENERGY);
+	if (part->energy >= 0 && SettledByApp(&part->reported))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("only an agent may report the energy of an attempt"),
+				 errdetail("\"energy_j\" is measured on the node."),
+				 errhint("Leave \"energy_j\" out.")));
 }
 
 /* Finds the position of the part among those of the attempt. */
@@ -201,6 +241,48 @@ find_part(Part *part)
 	part->rank = SqlInt4(row, 0, 2);
 	part->ended = SqlInt4(row, 0, 3);
 	part->before = SqlBool(row, 0, 4);
+}
+
+/*
+ * Stores the energy of a part, unless it is stored already, and adds it to the
+ * attempt's. Returns whether it did. An implausible report is logged, and the
+ * energy stays unknown.
+ */
+static bool
+store_energy(Part *part, const Job *job, const Attempt *attempt)
+{
+	int64		us = ClockNow() - attempt->started_at + SettingClockSkew();
+	StringInfo	line;
+
+	if (part->energy < 0)
+		return false;
+	if (SqlRun(&energy_set,
+			   VALUES(TextValue(part->org), Int8Value(part->job),
+					  Int4Value(part->number), TextValue(part->node),
+					  Int8Value(part->energy),
+					  Int8Value(Max(us, 0) / 1000 * MOST_POWER / 1000))).n > 0)
+	{
+		part->reported.energy =
+			SqlInt8(SqlRun(&energy_add,
+						   VALUES(TextValue(part->org), Int8Value(part->job),
+								  Int4Value(part->number),
+								  Int8Value(part->energy))), 0, 1);
+		return true;
+	}
+	if (SqlBool(SqlRun(&energy_is_set,
+					   VALUES(TextValue(part->org), Int8Value(part->job),
+							  Int4Value(part->number),
+							  TextValue(part->node))), 0, 1))
+		return false;
+	line = LogBegin("energy_implausible");
+	LogText(line, "node", part->node);
+	LogText(line, "org", part->org);
+	LogNumber(line, "job", part->job);
+	LogNumber(line, "attempt", part->number);
+	LogNumber(line, "energy_j", part->energy);
+	LogTrace(line, &job->trace);
+	LogAtCommit(line);
+	return false;
 }
 
 /*
@@ -395,6 +477,8 @@ audit_part(const Part *part, const Job *job, TimestampTz now)
 		AuditInt8(&audit, "elapsed_us", part->reported.elapsed);
 	if (part->reported.by_agent)
 		AuditNumber(&audit, "gone", "true");
+	if (part->energy >= 0)
+		AuditInt8(&audit, "energy_j", part->energy);
 	AuditWrite(&audit);
 }
 
