@@ -63,7 +63,7 @@ CREATE VIEW gpucredit_views.jobs WITH (security_invoker) AS
 		j.used, j.submitted_at, j.not_before, j.started_at, j.ended_at,
 		j.trace::uuid AS trace, j.progress, j.utilization, j.log, j.name, j.array_key, j.task, j.at_most,
 		j.after, j.held_by, j.deadline, j.labels, j.wall_limit, j.per_gpu_hour,
-		j.outcome, j.exit_code, j.message, j.billed, j.nodes
+		j.outcome, j.exit_code, j.message, j.billed, j.nodes, j.energy_j
 	FROM gpucredit.jobs j;
 COMMENT ON VIEW gpucredit_views.jobs IS
 'Jobs: their requests, states and last attempts. Key: org, job';
@@ -76,7 +76,7 @@ CREATE VIEW gpucredit_views.attempts WITH (security_invoker) AS
 		a.billed, a.released, a.lapsed, a.refunded, a.uncollected, a.job_state,
 		a.retry_at, a.exit_code, a.message, a.log_uri, a.trace, a.ended_by,
 		a.late_at, a.late_elapsed, a.late_uncollected, a.billed_share,
-		a.per_hour, a.overhead
+		a.per_hour, a.overhead, a.energy_j
 	FROM gpucredit.attempts a;
 COMMENT ON VIEW gpucredit_views.attempts IS
 'Runs of jobs and their settlements. Key: org, job, attempt';
