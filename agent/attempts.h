@@ -109,8 +109,8 @@ typedef struct LocalAttempt
 								 * this agent's start if it was settled before */
 	int64_t		energy_mj;		/* millijoules that its devices used so far */
 	uint64_t	energy_of;		/* its devices of which energy was read */
-	int64_t		xids;			/* Xids of its devices while it had them, since
-								 * the agent's start */
+	int64_t		xids;			/* Xids of its devices while it had them,
+								 * since the agent's start */
 	char	   *metric_labels;	/* its labels in metrics; NULL if not built
 								 * yet */
 	char	   *unwritten;		/* the line of "exit" that could not be

@@ -40,8 +40,8 @@
 #define MOST_WATTS	2000		/* no GPU uses more */
 #define POLLS		6			/* longest time between two readings of the
 								 * power, in intervals of reading */
-#define KEEPER_LATE	(5 * NS_PER_S)	/* a keeper whose last check is longer
-									 * ago has ended */
+#define KEEPER_LATE	(5 * NS_PER_S)	/* a keeper whose last check is longer ago
+									 * has ended */
 #define SAVE_EVERY	(10 * NS_PER_S)
 #define MOST_FILE	(1000 * 1000)	/* FileGet() reads no larger files */
 

@@ -93,10 +93,10 @@ $d   = device_of($job);
 uses($d, 20_000);
 wait_for('the counter goes on', 20, sub { joules($job) == 20 });
 $gpu{$d}{millijoules} = 3_000;
-seen($d);
+read_gpu($d);
 is(joules($job), 23, 'a counter that went backwards has what was used since');
 $gpu{$d}{millijoules} = 10**15;
-seen($d);
+read_gpu($d);
 is(joules($job), 23, 'a counter that jumps is not believed');
 uses($d, 7_000);
 wait_for('then it counts on', 20, sub { joules($job) == 30 });
@@ -169,7 +169,7 @@ sub uses
 }
 
 # Waits until the metrics have a reading of a GPU's present state.
-sub seen
+sub read_gpu
 {
 	my ($device) = @_;
 

@@ -59,8 +59,8 @@ typedef struct Settlement
 	int32		exit_code;
 	const char *message;
 	const char *log_uri;
-	int64		energy;			/* joules that agents reported of it so far;
-								 * 0 if none */
+	int64		energy;			/* joules that agents reported of it so far; 0
+								 * if none */
 	const char *reason;			/* reason in the audit log, or NULL */
 	const char *node;			/* node whose part is the cause, or NULL */
 	int32		rank;			/* rank of that node */
