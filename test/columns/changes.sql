@@ -141,7 +141,7 @@ $$;
  * Rows of a table that differ in what they are: in their states, and in which
  * columns are null.  The list of what verify() does not notice names rows of
  * this choice, so attempt.used, which is never null, has no part in it, nor have
- * the columns by which an attempt is known to be idle.
+ * the columns by which an attempt is known to be idle, and its energy.
  */
 CREATE FUNCTION columns.rows(r regclass, most int)
 RETURNS TABLE (n bigint, key text, tid tid) LANGUAGE plpgsql AS $$
@@ -154,7 +154,8 @@ BEGIN
 			ELSE format('(t.%I IS NULL)::int::text', a.attname) END, ', ' ORDER BY a.attnum)
 	INTO class FROM pg_attribute a
 	WHERE a.attrelid = r AND a.attnum > 0 AND NOT a.attisdropped
-		AND a.attname NOT IN ('used', 'idle_for', 'idle_at', 'idle_warned_at', 'idle_limit', 'idle_warning');
+		AND a.attname NOT IN ('used', 'idle_for', 'idle_at', 'idle_warned_at', 'idle_limit', 'idle_warning',
+			'energy_j');
 	RETURN QUERY EXECUTE format('SELECT row_number() OVER (), left(t.t::text, 120), t.ctid
 		FROM (SELECT DISTINCT ON (md5(concat_ws(''|'', %1$s))) t, t.ctid
 			FROM %2$s t %4$s ORDER BY md5(concat_ws(''|'', %1$s)), t.ctid) t
