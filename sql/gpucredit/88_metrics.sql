@@ -76,12 +76,15 @@ COMMENT ON FUNCTION gpucredit_internal.metric_families() IS
 CREATE FUNCTION gpucredit_internal.queue_gauges(at timestamptz)
 RETURNS TABLE (name text, labels jsonb, value double precision)
 LANGUAGE sql STABLE PARALLEL SAFE ROWS 20
+SET enable_seqscan = off
 BEGIN ATOMIC
 	/*
 	 * Each state has a partial index.  A condition on two states at once would
 	 * match none, and all jobs that ever ran would be read.  Of the active
 	 * jobs, only the entries of their index are read, and those whose attempt
 	 * is not known to run yet are in an index of their own, which is small.
+	 * Statistics that are older than the jobs that are over say that most jobs
+	 * are active, so sequential scans are off.
 	 */
 	WITH active AS (
 		SELECT j.pool, j.tier, count(*) AS n
