@@ -42,13 +42,23 @@ CREATE TYPE gpucredit_http.quota AS (
 	max_running integer,
 	running bigint,
 	max_queued integer,
-	queued bigint
+	queued bigint,
+	max_nonpreemptible_gpus integer,
+	nonpreemptible_gpus numeric,
+	max_cpu_milli bigint,
+	cpu_milli bigint,
+	max_memory_mib bigint,
+	memory_mib bigint
 );
 REVOKE ALL ON TYPE gpucredit_http.quota FROM PUBLIC;
 COMMENT ON TYPE gpucredit_http.quota IS
 'What quotas() answers: the limits of an account and what is in use of them';
 
-/* A caller that may read an account's budgets may also read its quotas. */
+/*
+ * A caller that may read an account's budgets may also read its quotas. A share
+ * of a device counts as the part that it keeps from others, as for the quota
+ * itself.
+ */
 CREATE FUNCTION gpucredit_http.quotas(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit_http.quota
 LANGUAGE plpgsql STABLE SECURITY DEFINER ROWS 10
@@ -57,23 +67,33 @@ AS $$
 BEGIN
 	PERFORM FROM gpucredit.budgets(quotas.org, quotas.account);
 	RETURN QUERY
-		SELECT q.account, nullif(q.gpu_type, ''), q.max_gpus,
-			coalesce((SELECT sum(a.gpus * a.share / 1000.0) FROM gpucredit.attempt a
-				WHERE a.org = q.org AND a.ended_at IS NULL
-					AND gpucredit_http.is_below(a.account, q.account)
-					AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)), 0),
-			q.max_running,
-			(SELECT count(*) FROM gpucredit.jobs j
-			WHERE j.org = q.org AND j.ended_at IS NULL
-				AND j.state IN ('starting', 'running', 'stopping')
-				AND gpucredit_http.is_below(j.account, q.account)
-				AND (q.gpu_type = '' OR j.gpu_type = q.gpu_type)),
-			q.max_queued,
+		SELECT q.account, nullif(q.gpu_type, ''), q.max_gpus, u.gpus, q.max_running,
+			u.running, q.max_queued,
 			(SELECT count(*) FROM gpucredit.jobs j
 			WHERE j.org = q.org AND j.ended_at IS NULL
 				AND j.state IN ('queued', 'unfunded')
-				AND gpucredit_http.is_below(j.account, q.account))
+				AND gpucredit_http.is_below(j.account, q.account)),
+			q.max_nonpreemptible_gpus, u.staying, q.max_cpu_milli, u.cpu_milli,
+			q.max_memory_mib, u.memory_mib
 		FROM gpucredit.quota q
+			CROSS JOIN LATERAL (
+				SELECT round(coalesce(sum(d.devices), 0), 3) AS gpus,
+					round(coalesce(sum(d.devices) FILTER (WHERE g.preemptible <> 'capacity'), 0), 3)
+						AS staying,
+					count(DISTINCT g.job) AS running,
+					coalesce(sum(g.cpu_milli), 0)::bigint AS cpu_milli,
+					coalesce(sum(g.memory_mib), 0)::bigint AS memory_mib
+				FROM gpucredit.job j
+					JOIN gpucredit.attempt_gpu g ON g.org = j.org AND g.job = j.job
+						AND g.attempt = j.attempt
+					JOIN gpucredit.node n ON n.node = g.node
+					CROSS JOIN LATERAL (SELECT gpucredit.gpu_count(g.gpus)
+						* greatest(g.share, ceil(1000.0 * g.gpu_memory_mib
+							/ nullif(n.gpu_memory_mib, 0))) / 1000 AS devices) d
+				WHERE j.org = q.org AND j.state = 'active'
+					AND gpucredit_http.is_below(j.account, q.account)
+					AND (q.gpu_type = '' OR (n.gpu_type = q.gpu_type
+						AND gpucredit.gpu_count(g.gpus) > 0))) u
 		WHERE q.org = quotas.org
 			AND (gpucredit_http.is_below(quotas.account, q.account)
 				OR gpucredit_http.is_below(q.account, quotas.account))
@@ -82,7 +102,7 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION gpucredit_http.quotas(text, text) IS
-'Lists: the quotas on an account''s path and below it that the caller may see, by account. Result: what each limits, NULL for no limit, and what is in use of it now: devices, jobs that have started, jobs that wait. Errors: UC001 no such account; 42501.';
+'Lists: the quotas on an account''s path and below it that the caller may see, by account. Result: what each limits, NULL for no limit, and what is in use of it now: devices, jobs that have started, jobs that wait, devices of jobs that nobody evicts for others, cpu in thousandths of a core, main memory in MiB. Errors: UC001 no such account; 42501.';
 
 CREATE FUNCTION gpucredit_http.devices(pool text DEFAULT NULL)
 RETURNS TABLE (node text, gpu integer, healthy boolean, org text, account text, job bigint,

@@ -232,6 +232,23 @@ is(query($node, 'web', q{SELECT string_agg(DISTINCT c.short || '.' || r.name, ' 
 	FROM gpucredit_http.callable c, gpucredit_http.result_columns(c) r WHERE r.name IN ('row', 'row#')}), '',
 	'no function has a column of a name that calls use themselves');
 
+# What quotas limit, and what counts
+$node->safe_psql('web', q{
+	SELECT gpucredit.create_pool('quotas'), gpucredit.set_price('A100', 1),
+		gpucredit.register_node('quotas', 'q1', 'A100', 4, 40960, 16000, 65536),
+		gpucredit.grant_tier('acme', 'nlp', 'production_inference');
+	SELECT gpucredit.reserve('acme', 'nlp', 'q kept', '2xA100', '1 h', tier => 'production_inference',
+			pool => 'quotas', cpu_milli => 4000, memory_mib => 8192),
+		gpucredit.reserve('acme', 'nlp', 'q share', '0.25xA100@20GB', '1 h', pool => 'quotas');
+	SELECT count(*) FROM gpucredit.place('quotas');
+	SELECT gpucredit.set_quota('acme', 'nlp', 'A100', 4, 10, 100, 16000, 65536, 3)});
+is_deeply([ map { delete $_->{queued}; $_ } grep { ($_->{gpu_type} // '') eq 'A100' } @{ call($token{ann}, 'GET', '/v1/quotas?org=acme&account=nlp')->{json}{data} } ],
+	[ { account => 'nlp', gpu_type => 'A100', max_gpus => 4, gpus => '2.466', max_running => 10, running => 2,
+		max_queued => 100, max_nonpreemptible_gpus => 3, nonpreemptible_gpus => '2.000',
+		max_cpu_milli => 16000, cpu_milli => 4000, max_memory_mib => 65536, memory_mib => 8192 } ],
+	'a quota says what it limits and what is in use: a share as the memory that it keeps, and what is not evicted apart');
+status_is(call($token{eve}, 'GET', '/v1/quotas?org=acme&account=nlp'), 404, 'and to another organisation not even that there is an account');
+
 # The database goes, and comes back
 $node->stop('immediate');
 status_is(call($token{ann}, 'GET', '/v1/me'), 503, 'without a database the answer is 503');

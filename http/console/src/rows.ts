@@ -193,6 +193,12 @@ export interface Quota {
 	running: number;
 	max_queued: number | null;
 	queued: number;
+	max_nonpreemptible_gpus: number | null;
+	nonpreemptible_gpus: string;
+	max_cpu_milli: number | null;
+	cpu_milli: number;
+	max_memory_mib: number | null;
+	memory_mib: number;
 }
 
 export interface Alert {

@@ -60,6 +60,19 @@ function OnePath(props: { org: string; account: string; path?: boolean }) {
 	);
 }
 
+/* One limit of a quota, in units of so many of what the server counts. */
+function Limit(props: { most: number | null; used: number; unit?: number; of: string }) {
+	const unit = props.unit ?? 1;
+
+	if (props.most === null) return null;
+	return (
+		<>
+			<Bar part={props.used / unit} whole={props.most / unit} label={`${short(props.used / unit)} of ${short(props.most / unit)} ${props.of}`} />
+			<p><span>{props.of}</span><span class="num">{short(props.used / unit)} of {short(props.most / unit)}</span></p>
+		</>
+	);
+}
+
 function Quotas(props: { org: string; account: string }) {
 	const quotas = useLive<List<Quota>>(address('/v1/quotas', { org: props.org, account: props.account }), 4000);
 
@@ -72,24 +85,12 @@ function Quotas(props: { org: string; account: string }) {
 					list.data.map((one) => (
 						<div class="limit" key={`${one.account} ${one.gpu_type}`}>
 							<p><b>{accountName(one.account)}</b><span class="muted">{one.gpu_type ?? 'any GPU type'}</span></p>
-							{one.max_gpus !== null && (
-								<>
-									<Bar part={credits(one.gpus)} whole={one.max_gpus} label={`${one.gpus} of ${one.max_gpus} devices`} />
-									<p><span>devices</span><span class="num">{short(credits(one.gpus))} of {one.max_gpus}</span></p>
-								</>
-							)}
-							{one.max_running !== null && (
-								<>
-									<Bar part={one.running} whole={one.max_running} label={`${one.running} of ${one.max_running} running jobs`} />
-									<p><span>jobs that run</span><span class="num">{one.running} of {one.max_running}</span></p>
-								</>
-							)}
-							{one.max_queued !== null && (
-								<>
-									<Bar part={one.queued} whole={one.max_queued} label={`${one.queued} of ${one.max_queued} waiting jobs`} />
-									<p><span>jobs that wait</span><span class="num">{one.queued} of {one.max_queued}</span></p>
-								</>
-							)}
+							<Limit most={one.max_gpus} used={credits(one.gpus)} of="devices" />
+							<Limit most={one.max_nonpreemptible_gpus} used={credits(one.nonpreemptible_gpus)} of="devices of jobs that are not evicted" />
+							<Limit most={one.max_running} used={one.running} of="jobs that run" />
+							<Limit most={one.max_queued} used={one.queued} of="jobs that wait" />
+							<Limit most={one.max_cpu_milli} used={one.cpu_milli} unit={1000} of="cores" />
+							<Limit most={one.max_memory_mib} used={one.memory_mib} unit={1024} of="GiB of main memory" />
 						</div>
 					))
 				)
