@@ -31,7 +31,8 @@ $node->safe_psql('web', q{
 		gpucredit.issue('rival', '', 'earlier', 10),
 		gpucredit.issue('acme', '', 'promo', 50, 'promo', valid_for => '10 days', memo => 'welcome');
 	SELECT gpucredit.register_node('default', 'n2', 'H100', 8, 80000);
-	SELECT gpucredit.set_budget('acme', 'nlp', 60), gpucredit.set_quota('acme', '', max_gpus => 12);
+	SELECT gpucredit.set_budget('acme', 'nlp', 60), gpucredit.set_quota('acme', '', max_gpus => 12, max_cpu_milli => 64000,
+		max_memory_mib => 524288, max_nonpreemptible_gpus => 8);
 	SELECT gpucredit.reserve('acme', 'nlp', 'done', '4xH100', '2 hours'),
 		gpucredit.reserve('acme', 'vision', 'runs', '2xH100', '6 hours', spec => '{"name": "trains"}'),
 		gpucredit.reserve('rival', '', 'shares', '0.5xH100', '6 hours'),

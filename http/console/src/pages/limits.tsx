@@ -66,10 +66,10 @@ function Limit(props: { most: number | null; used: number; unit?: number; of: st
 
 	if (props.most === null) return null;
 	return (
-		<>
+		<div class="measure">
 			<Bar part={props.used / unit} whole={props.most / unit} label={`${short(props.used / unit)} of ${short(props.most / unit)} ${props.of}`} />
 			<p><span>{props.of}</span><span class="num">{short(props.used / unit)} of {short(props.most / unit)}</span></p>
-		</>
+		</div>
 	);
 }
 
