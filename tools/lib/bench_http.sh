@@ -47,7 +47,14 @@ http_start()
 	HTTP_PID=$!
 	curl -sf -o "$GC_WORK/setup.log" --retry 20 --retry-delay 1 --retry-connrefused \
 		-H "Authorization: Bearer $HTTP_TOKEN" "$HTTP_URL/v1/balance" ||
-		gc_die "gpucreditd does not answer: $(tail -n 3 "$GC_WORK/http.log")"
+		http_die "gpucreditd does not answer: $(tail -n 3 "$GC_WORK/http.log")"
+}
+
+# Ends the daemon, and then the benchmark.
+http_die()
+{
+	kill "$HTTP_PID" || true
+	gc_die "$1"
 }
 
 # The median of so many calls in SQL.
@@ -75,6 +82,6 @@ http_ab()
 
 	shift 2
 	ab -q -k -c "$clients" -n "$n" -H "Authorization: Bearer $HTTP_TOKEN" "$@" \
-		"$HTTP_URL/v1/balance" >"$GC_WORK/ab.out" 2>&1 || gc_die "ab failed"
-	! grep -q '^Non-2xx' "$GC_WORK/ab.out" || gc_die "gpucreditd refused requests"
+		"$HTTP_URL/v1/balance" >"$GC_WORK/ab.out" 2>&1 || http_die "ab failed"
+	! grep -q '^Non-2xx' "$GC_WORK/ab.out" || http_die "gpucreditd refused requests"
 }
