@@ -7,7 +7,8 @@
  * before: the difference of its counter, or its mean power times the time if
  * it has no counter or the counter began again. Each attempt that had the GPU
  * between the two readings is given its part: its share of the device, and of
- * the time. What nobody has of a device is nobody's.
+ * the time. The energy of a part of a device that no attempt has is counted for
+ * no attempt.
  *
  * The file <state>/energy has the last reading of each GPU and the sums of the
  * attempts, all of one instant. So an agent that is started again continues

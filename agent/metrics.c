@@ -11,8 +11,8 @@
  *
  * Tenants choose what organisations, accounts and labels are called. A label
  * becomes one of a metric only if metrics_labels names its key. Values are
- * escaped and cut, and at most MOST_LINES jobs' devices are written. The names
- * of the labels of metrics come from the configuration alone.
+ * escaped and cut, and each metric of jobs has at most MOST_LINES lines. The
+ * names of the labels of metrics come from the configuration alone.
  *
  * A job that has a share of a device is given that share of its utilization,
  * power and used memory, whatever the device is doing for others.
@@ -49,7 +49,10 @@
 								 * account or node */
 #define MOST_LINES		2000	/* most lines of one metric of jobs */
 
-/* A metric. Its value is a number of "scale" in the unit of the name. */
+/*
+ * A metric. What its function value returns, divided by scale, is in the unit
+ * that the name ends with.
+ */
 typedef struct Metric
 {
 	const char *name;
@@ -296,7 +299,7 @@ write_sums(FILE *out)
 			left_out++;
 	}
 	write_head(out, "gpucredit_agent_jobs_left_out", "gauge",
-			   "Jobs beyond the most that this file has.");
+			   "Jobs that this file leaves out because it has too many.");
 	fprintf(out, "gpucredit_agent_jobs_left_out{");
 	write_label(out, "node", config.node, MOST_NAME);
 	fprintf(out, "} %d\n", left_out);

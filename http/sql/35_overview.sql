@@ -56,8 +56,8 @@ COMMENT ON TYPE gpucredit_http.quota IS
 
 /*
  * A caller that may read an account's budgets may also read its quotas. A share
- * of a device counts as the part that it keeps from others, as for the quota
- * itself.
+ * of a device counts as it is billed, which is the part that it keeps from
+ * others.
  */
 CREATE FUNCTION gpucredit_http.quotas(org text, account text DEFAULT '')
 RETURNS SETOF gpucredit_http.quota
@@ -67,33 +67,28 @@ AS $$
 BEGIN
 	PERFORM FROM gpucredit.budgets(quotas.org, quotas.account);
 	RETURN QUERY
-		SELECT q.account, nullif(q.gpu_type, ''), q.max_gpus, u.gpus, q.max_running,
+		SELECT q.account, nullif(q.gpu_type, ''), q.max_gpus, round(u.gpus, 3), q.max_running,
 			u.running, q.max_queued,
 			(SELECT count(*) FROM gpucredit.jobs j
 			WHERE j.org = q.org AND j.ended_at IS NULL
 				AND j.state IN ('queued', 'unfunded')
 				AND gpucredit_http.is_below(j.account, q.account)),
-			q.max_nonpreemptible_gpus, u.staying, q.max_cpu_milli, u.cpu_milli,
+			q.max_nonpreemptible_gpus, round(u.staying, 3), q.max_cpu_milli, u.cpu_milli,
 			q.max_memory_mib, u.memory_mib
 		FROM gpucredit.quota q
 			CROSS JOIN LATERAL (
-				SELECT round(coalesce(sum(d.devices), 0), 3) AS gpus,
-					round(coalesce(sum(d.devices) FILTER (WHERE g.preemptible <> 'capacity'), 0), 3)
-						AS staying,
-					count(DISTINCT g.job) AS running,
-					coalesce(sum(g.cpu_milli), 0)::bigint AS cpu_milli,
-					coalesce(sum(g.memory_mib), 0)::bigint AS memory_mib
+				SELECT coalesce(sum(a.gpus * a.billed_share / 1000.000), 0.000) AS gpus,
+					coalesce(sum(a.gpus * a.billed_share / 1000.000) FILTER (
+						WHERE j.preemptible <> 'capacity'), 0.000) AS staying,
+					count(*) AS running,
+					coalesce(sum(j.cpu_milli), 0)::bigint AS cpu_milli,
+					coalesce(sum(j.memory_mib), 0)::bigint AS memory_mib
 				FROM gpucredit.job j
-					JOIN gpucredit.attempt_gpu g ON g.org = j.org AND g.job = j.job
-						AND g.attempt = j.attempt
-					JOIN gpucredit.node n ON n.node = g.node
-					CROSS JOIN LATERAL (SELECT gpucredit.gpu_count(g.gpus)
-						* greatest(g.share, ceil(1000.0 * g.gpu_memory_mib
-							/ nullif(n.gpu_memory_mib, 0))) / 1000 AS devices) d
+					JOIN gpucredit.attempt a ON a.org = j.org AND a.job = j.job
+						AND a.attempt = j.attempt
 				WHERE j.org = q.org AND j.state = 'active'
 					AND gpucredit_http.is_below(j.account, q.account)
-					AND (q.gpu_type = '' OR (n.gpu_type = q.gpu_type
-						AND gpucredit.gpu_count(g.gpus) > 0))) u
+					AND (q.gpu_type = '' OR a.gpu_type = q.gpu_type)) u
 		WHERE q.org = quotas.org
 			AND (gpucredit_http.is_below(quotas.account, q.account)
 				OR gpucredit_http.is_below(q.account, quotas.account))

@@ -229,7 +229,7 @@ CREATE TABLE gpucredit.attempt (
 	progress_at timestamptz,	/* when reported progress last grew */
 	utilization real,
 	idle_since timestamptz,		/* when it became idle or was last alerted */
-	idle_for interval,			/* how long it has been idle without a gap; NULL without an idle limit, so that its heartbeats rewrite no more than before */
+	idle_for interval,			/* how long it has been idle without a gap; NULL without an idle limit, so that heartbeats do not change it */
 	idle_at timestamptz,		/* last report that counted for idle_for */
 	idle_warned_at timestamptz,	/* when its owner was last warned */
 	idle_limit interval,		/* copies of the tier's, NULL if it has no limit */

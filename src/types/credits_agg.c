@@ -155,8 +155,8 @@ gpucredit_credits_avg(PG_FUNCTION_ARGS)
 }
 
 /*
- * Final function of sum_numeric(). Amounts have 64 bits, so the sum of fewer
- * than 10^18 of them, divided by 10^18, has at most 64.
+ * Final function of sum_numeric(). An amount fits 64 bits. So does the sum of
+ * fewer than 10^18 amounts, divided by 10^18.
  */
 Datum
 gpucredit_credits_sum_numeric(PG_FUNCTION_ARGS)

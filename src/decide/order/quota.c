@@ -448,7 +448,11 @@ could_leave(const Cycle *cycle, const DecideJob *job,
 
 		if (DecideUseOver(most, &quotas->used[q], &least) < 0)
 			continue;
-		/* no job leaves for others that uses what such a limit counts */
+
+		/*
+		 * Jobs that are counted by a limit on those that stay are never
+		 * evicted, so nobody's leaving makes room within it.
+		 */
 		staying.of[DECIDE_LIMITED_STAYING] = least.of[DECIDE_LIMITED_STAYING];
 		if (DecideUseOver(most, &quotas->used[q], &staying) >= 0)
 			return false;
