@@ -23,8 +23,8 @@ COMMENT ON TYPE gpucredit.report_bucket IS
  *
  * A report over all organisations reads every bucket and shows organisations
  * only, so it gets no accounts.  A million buckets may have as many instants of
- * expiry; those that expire within one hour count as one, and expire with the
- * first of them.  The sums are computed by hashing, because sorting as many
+ * expiry; there, those that expire within one hour count as one, and expire
+ * with the first of them.  The sums are computed by hashing, because sorting as many
  * rows takes longer than reading them.
  */
 CREATE FUNCTION gpucredit_internal.report_credit(scope gpucredit.report_scope)
@@ -74,12 +74,13 @@ BEGIN ATOMIC
 			WHERE p.org = b.org AND p.account = b.account)) c
 	WHERE c.closed_at IS NULL AND c.effective_at <= scope.at
 		AND coalesce(c.expires_at > scope.at, true)
-	GROUP BY c.org, c.account,
-		date_bin('1 hour', c.expires_at, '2000-01-01 00:00+00')
+	GROUP BY c.org, c.account, CASE WHEN scope.org IS NOT NULL OR scope.narrow
+		THEN c.expires_at
+		ELSE date_bin('1 hour', c.expires_at, '2000-01-01 00:00+00') END
 	HAVING gpucredit_internal.sum_numeric(c.amount) <> 0;
 END;
 COMMENT ON FUNCTION gpucredit_internal.report_credit(gpucredit.report_scope) IS
-'burn_rate, report_html: what active buckets have available now, by owner and hour of expiry; of all organisations without their accounts.';
+'burn_rate, report_html: what active buckets have available now, by owner and expiry; of all organisations by hour of expiry, without their accounts.';
 
 /*
  * What these accounts and all below them hold: recorded totals and deltas that
